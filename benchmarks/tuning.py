@@ -27,9 +27,9 @@ from benchmarks.matmul_facts import operands
 from benchmarks.report import Claim, Report
 from benchmarks.tuned_shapes import SHAPES, Shape
 from minimlc import tune
-from minimlc.schedule.primitive import Chance
 from minimlc.tune import model as cost_model
 from minimlc.tune import spaces
+from minimlc.tune.search import Search
 
 SIZE, TRIALS, EARLY, SEEDS = 1024, 64, 16, 5
 WORKERS = 2
@@ -40,7 +40,7 @@ AHEAD = 13
 MODELS = ("4 transformer blocks", "ResNet-18")
 MODEL_SECONDS = 600.0
 DEFAULT, EARLIER = f"{OURS}, by default", f"{OURS}, after {EARLY} trials"
-SCORED = 2000
+SCORED, RATED = 2000, 10
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
@@ -209,18 +209,20 @@ def whole(
             found.report.claims.append(claim)
 
 
-def rates(report: Report, size: int, count: int = 40) -> None:
+def rates(report: Report, size: int, count: int = 12) -> None:
     """What the parts of a trial cost, in seconds of processor time; a worker's start on the clock.
 
-    A candidate here is made, proved legal, and its features read.
+    A candidate here is made as a search makes it, in a family, proved legal, and its features read.
     """
     mod, target = programs.matmul(size, size, size), replace(mlc.Target.host(), cores=1)
-    space = spaces.usual(target)
-    keys = [Chance(), *(spaces.fixed({}, key) for key in range(1, count + 1))]
+    state = Search(mod, "main", target, spaces.usual(target), key=0)
     start = process_time()
-    points = [p for key in keys if (p := spaces.program(space, mod, "main", target, key))]
+    state.prepare(count)
+    points = [point for _, point in state.pool]
     made = len(points) / (process_time() - start)
-    alone = [mlc.IRModule.of({"main": point.schedule.func}) for point in points[: count // 4]]
+    alone = [
+        mlc.IRModule.of({"main": point.schedule.func}) for point in points[:: len(points) // RATED]
+    ]
     start = process_time()
     for each in alone:
         mlc.build(each, target, cache=False)

@@ -11,8 +11,8 @@ from pathlib import Path
 from minimlc.errors import BuildError, did_you_mean
 
 TARGETS = ["llvm", "c", "python", "opencl", "cuda", "gpusim"]
-GPUS = ("cuda", "gpusim", "opencl")
-"""Those whose programs are kernels, run by threads in blocks."""
+CPUS = ("llvm", "c", "python")
+"""Those on which one thread may do a long piece of work by itself."""
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")
 """Features that say most about a CPU's vectors, the most telling first."""

@@ -1,6 +1,7 @@
 """Orders of many elements, and places in them, by programs of n log n steps."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import ceil, prod
 from typing import Any
 
@@ -12,16 +13,20 @@ from minimlc.graph.ops.checks import axis_of
 from minimlc.graph.ops.values import binding
 from minimlc.module import IRModule, module_pass
 from minimlc.script import parse
-from minimlc.target import GPUS, Target
+from minimlc.target import CPUS, Target
+from minimlc.tir.nodes import PrimFunc
 
-PROGRAMS = ("argsort", "searchsorted")
-ORDERS = (*PROGRAMS, "padded_nonzero", "padded_unique", "sort", "topk")
+WRITTEN = ("argsort", "searchsorted")
+"""What programs do; the others are made of it."""
+OPERATORS = (*WRITTEN, "padded_nonzero", "padded_unique", "sort", "topk")
 LONG = 64
-"""Elements up to which each is compared with each, in vectors; on a GPU, however many there are."""
+"""Elements up to which each is compared with each, in vectors."""
+FEW = 128
+"""Places up to which one pass over all elements keeps the first ones in order."""
 RUN = 32
 """Elements at the most that are put in order by insertion, before runs of as many are merged."""
-FEW = 64
-"""Places up to which one pass over all elements keeps the first ones in order."""
+SIDE_BY_SIDE = 32
+"""Values that are looked for together."""
 SHARED = 1 << 12
 """Elements from which on rows are shared out over threads."""
 
@@ -34,53 +39,52 @@ def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModul
         lv = R.sort(x)         -->    order = R.call_tir("argsort", (x,), ...)
                                       lv = R.take_along_axis(x, order)
 
-    It merges runs, where the operator compares each with each; of a top-k of 64 at most, it goes
+    It merges runs, where the operator compares each with each; of a top-k of 128 at most, it goes
     over all once and keeps the first k in order. Functions of symbolic sizes stay as they are, and
-    those for a GPU, which has threads for all elements.
+    those for other targets than "llvm", "c" and "python": GPUs have threads for all elements.
     """
-    return mod if Target.of(target).name in GPUS else _Sorted()(mod)
+    return _Sorted()(mod) if Target.of(target).name in CPUS else mod
 
 
 class _Sorted(Mutator):
-    kept = 0
-
     def visit_Call(self, call: Call) -> Expr:
-        if call.op not in ORDERS or size_names(*[arg.type for arg in call.args]):
+        if call.op not in OPERATORS or size_names(*[arg.type for arg in call.args]):
             return call
-        x, attrs = call.args[0], dict[str, Any](call.attrs)
+        x, attrs = call.args[0], _attrs_of(call)
         size = x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
         if size <= LONG or any(0 in arg.shape for arg in call.args):
             return call
-        self.kept = attrs.get("k", 0)
         with binding(self.bound):
-            if call.op in PROGRAMS:
+            if call.op in WRITTEN:
                 return self.bound(call)
+            if call.op == "topk" and attrs["k"] <= FEW:
+                axis, descending = attrs["axis"], attrs["largest"]
+                order = self.ordered(x, axis=axis, descending=descending, kept=attrs["k"])
+                return Tuple((OPS["take_along_axis"](x, order, axis=axis), order))
             result = OPS[call.op].formula(x, **attrs)
         return Tuple(tuple(result)) if isinstance(result, tuple) else result
 
     def bound(self, value: Expr) -> Expr:
-        """A value that has a name; programs instead of what they do."""
-        attrs = dict[str, Any](value.attrs) if isinstance(value, Call) else {}
-        if isinstance(value, Call) and value.op == "argsort":
-            value = self.ordered(*value.args, **attrs)
-        elif isinstance(value, Call) and value.op == "searchsorted":
-            value = self.found(*value.args, **attrs)
+        """A variable for a value; where a program gives it, for that of a call of the program."""
+        if isinstance(value, Call) and value.op in WRITTEN:
+            program = self.ordered if value.op == "argsort" else self.found
+            value = program(*value.args, **_attrs_of(value))
         return value if isinstance(value, Var) else self.builder.emit(value)
 
-    def ordered(self, x: Any, *, axis: int, descending: bool) -> Any:
-        """The order of `x` along an axis, or its beginning."""
+    def ordered(self, x: Any, *, axis: int, descending: bool, kept: int = 0) -> Any:
+        """The order of `x` along an axis, or the first `kept` places of it."""
         along = axis_of(axis, x.ndim)
         lead = [other for other in range(x.ndim) if other != along]
         size, rows = x.shape[along], prod(x.shape[other] for other in lead)
-        kept = self.kept if 0 < self.kept <= FEW else size
         reshape, transpose = OPS["reshape"], OPS["permute_dims"]
         table = reshape(transpose(x, axes=(*lead, along)), shape=(rows, size))
         before = comparing(x.dtype, descending)
-        text = argsort(rows, size, x.dtype, before)
-        if kept < size:
+        if kept:
             text = topk(rows, size, kept, x.dtype, before)
-        order = self.call(text, (table,), (rows, kept))
-        order = reshape(order, shape=(*(x.shape[other] for other in lead), kept))
+        else:
+            text = argsort(rows, size, x.dtype, before)
+        order = self.called(text, (table,), (rows, kept or size))
+        order = reshape(order, shape=(*(x.shape[other] for other in lead), kept or size))
         back = sorted(range(x.ndim), key=[*lead, along].__getitem__)
         return transpose(order, axes=tuple(back))
 
@@ -89,19 +93,34 @@ class _Sorted(Mutator):
         count = prod(values.shape)
         flat = OPS["reshape"](values, shape=(count,))
         text = searchsorted(x.shape[0], count, x.dtype, right)
-        return OPS["reshape"](self.call(text, (x, flat), (count,)), shape=values.shape)
+        return OPS["reshape"](self.called(text, (x, flat), (count,)), shape=values.shape)
 
-    def call(self, text: str, args: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
-        ((name, func),) = parse(text).entries
-        name = self.builder.add_func(func, name)  # type: ignore[arg-type]
-        return self.bound(call_tir(name, args, TensorType(shape, INDEX)))
+    def called(self, text: str, args: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
+        """A variable for what the program of a text gives."""
+        name, func = _program(text)
+        call = call_tir(self.builder.add_func(func, name), args, TensorType(shape, INDEX))
+        return self.bound(call)
+
+
+def _attrs_of(call: Call) -> dict[str, Any]:
+    """A call's options, defaults included."""
+    return {**dict(OPS[call.op].attrs), **dict(call.attrs)}
+
+
+@lru_cache(maxsize=64)
+def _program(text: str) -> tuple[str, PrimFunc]:
+    ((name, func),) = parse(text).entries
+    assert isinstance(func, PrimFunc)
+    return name, func
 
 
 Before = Callable[[str, str], str]
 
 
 def comparing(dtype: str, descending: bool = False) -> Before:
-    """The condition that one element comes before another one; NaN is the greatest."""
+    """The condition that one element comes before another one, in ascending order or in descending;
+    NaN is the greatest.
+    """
 
     def before(a: str, b: str) -> str:
         a, b = (b, a) if descending else (a, b)
@@ -201,17 +220,20 @@ def topk(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {kep
 
 
 def searchsorted(size: int, count: int, dtype: str, right: bool) -> str:
-    """Bisection: of the elements that may be the place of a value, half are left out in each step.
-    The steps are straight code without a branch, so that vectors of values take them together.
+    """Bisection, as in the operator's formula: in each step, half of the elements that are left are
+    known to come before a value or not. Some values take each step together, in vectors.
     """
-    before, value, left, steps = comparing(dtype), "values[v]", size, ""
+    before, left, steps = comparing(dtype), size, ""
+    side = min(SIDE_BY_SIDE, count)
     while left:
         half = max(left // 2, 1)
-        probe = f"x[at[0] + {half - 1}]"
+        probe, value = f"x[at[n] + {half - 1}]", "own[n]"
         passes = f"not {before(value, probe)}" if right else before(probe, value)
         steps += f"""
-            at[0] = at[0] + T.if_then_else({passes}, {half}, 0)"""
+            for n in T.vectorized({side}):
+                at[n] = at[n] + T.if_then_else({passes}, {half}, 0)"""
         left -= half
+    blocks = ceil(count / side)
     return f"""
 @T.prim_func
 def searchsorted(
@@ -219,10 +241,14 @@ def searchsorted(
     values: T.Buffer(({count},), "{dtype}"),
     places: T.Buffer(({count},), "int64"),
 ):
-    for i in {loop(count, size.bit_length())}:
+    for i in {loop(blocks, side * size.bit_length())}:
         with T.block("searchsorted"):
-            v = T.axis.spatial({count}, i)
-            at = T.alloc_buffer((1,), "int64")
-            at[0] = 0{steps}
-            places[v] = at[0]
+            v = T.axis.spatial({blocks}, i)
+            at = T.alloc_buffer(({side},), "int64")
+            own = T.alloc_buffer(({side},), "{dtype}")
+            for n in T.vectorized({side}):
+                at[n] = 0
+                own[n] = values[T.min(v * {side} + n, {count - 1})]{steps}
+            for n in range(T.min({side}, {count} - v * {side})):
+                places[v * {side} + n] = at[n]
 """

@@ -16,14 +16,14 @@ from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
 from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
-from minimlc.recipes.programs import programs
+from minimlc.recipes.programs import GPUS, programs
 from minimlc.recipes.rowwise import rowwise
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
 from minimlc.rooms import room
 from minimlc.schedule import Schedule
-from minimlc.target import GPUS, Target
+from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.walks import loops_in
 

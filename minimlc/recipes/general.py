@@ -5,6 +5,7 @@ from typing import Any
 from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.recipes.views import S, check_schedule
+from minimlc.schedule.primitive import put_off
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import variables
@@ -80,7 +81,8 @@ def attempt(sch: S, primitive: str, *args: Any, **options: Any) -> S:
     """
     check_schedule(sch)
     try:
-        return sch.apply(primitive, *args, **options)
+        with put_off(False):
+            return sch.apply(primitive, *args, **options)
     except ScheduleError as error:
         if error.code == NO_SUCH_NAME:
             raise

@@ -15,7 +15,15 @@ from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
 from minimlc.recipes.product import Factor, Product, factors_of, find_product, is_constant
 from minimlc.recipes.tile_unit import on_tiles, sum_in_tiles
-from minimlc.recipes.tiles import SAME_SET, UNROLLED, Tiles, choose_tiles, is_shared
+from minimlc.recipes.tiles import (
+    SAME_SET,
+    UNROLLED,
+    Tiles,
+    choose_shared,
+    choose_steps,
+    choose_tiles,
+    is_shared,
+)
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -27,6 +35,7 @@ from minimlc.recipes.views import (
     through_registers,
     vector_registers,
 )
+from minimlc.schedule.primitive import put_off
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.math.functions import PROGRAMS
@@ -114,18 +123,25 @@ def packed(sch: Draft, product: Product, target: Target) -> Draft:
     sch, right = copied(sch, sums, product.right)
     for copy in conversions:
         sch = sch.compute_inline(copy)
-    sch, left_at, right_at, row_tile = tile(sch, sums, result, tiles)
+    sch, left_at, right_at, tile_at, summed = tile(sch, sums, result, tiles)
+    row_tile, column_tile = tile_at
     sch = finished(sch, result, sch.loops_below(result, row_tile)[0])
-    shared = [right_at if tiles.by_columns else row_tile]
-    if left:
-        sch, row_panel = in_panels(sch, left, left_at, product.left, "m", tiles)
-        shared += [row_panel] if row_panel else []
     sch, _ = in_panels(sch, right, right_at, product.right, "n", tiles)
+    sch, steps = choose_steps(sch, tiles)
+    row_panel = ""
+    if left:
+        sch, row_panel = in_panels(sch, left, left_at, product.left, "m", tiles, steps)
     if unit.loads:
         sch = on_tiles(sch, sums, sch.loops(result)[-3], unit)
     elif unit.intrin:
-        sch = on_unit(sch, f"{sums}_update", tiles)
-    return shared_out(sch, product, result, shared, target)
+        sch = on_unit(sch, f"{sums}_update", tiles, steps)
+    else:
+        sch = written_out(sch, f"{sums}_update", summed, steps)
+    sch, by_columns = choose_shared(sch, tiles, target)
+    shared = [right_at if by_columns else row_tile, *filter(None, [row_panel])]
+    sch = shared_out(sch, product, result, shared, target)
+    sch, prefetch = choose(sch, "prefetch", (True, False))
+    return sch.annotate(column_tile, "prefetch", sch.buffer(result)) if prefetch else sch
 
 
 def shared_out(
@@ -168,10 +184,11 @@ def few_columns(sch: Draft, product: Product, lanes: int) -> Draft:
     part = skinny.summed_apart(product)
     sch, steps = choose(sch, "steps", (divisor(part, size) for size in (UNROLLED, 1, 2, 8)))
     sizes = (rows, product.columns, part, product.rows, product.columns, product.sums)
-    tiles = Tiles(*sizes, steps=steps)
+    tiles = Tiles(*sizes)
     sch, sums, result = divide(sch, product, tiles)
-    sch, *_ = tile(sch, sums, result, tiles)
-    return sch
+    sch, *_, (_, column_tile), summed = tile(sch, sums, result, tiles)
+    sch = written_out(sch, f"{sums}_update", summed, steps)
+    return sch.annotate(column_tile, "prefetch", sch.buffer(result))
 
 
 def divide(sch: Draft, product: Product, tiles: Tiles) -> tuple[Draft, str, str]:
@@ -252,11 +269,13 @@ def copied(sch: Draft, sums: str, side: Factor) -> tuple[Draft, str]:
     return sch, copy
 
 
-def tile(sch: Draft, sums: str, result: str, tiles: Tiles) -> tuple[Draft, str, str, str]:
+def tile(
+    sch: Draft, sums: str, result: str, tiles: Tiles
+) -> tuple[Draft, str, str, tuple[str, str], str]:
     """Loops over blocks, over tiles in them, and over k with one tile in registers.
 
-    Gives the names of the loops that a block of A, and of B, is for, and of that over rows of
-    tiles.
+    Gives the names of the loops that a block of A, and of B, is for, of those over rows and columns
+    of tiles, and of that over k.
     """
     *_, i, j = sch.loops_of(result, "S")
     for loop in sch.loops_of(result, "R"):
@@ -280,10 +299,7 @@ def tile(sch: Draft, sums: str, result: str, tiles: Tiles) -> tuple[Draft, str, 
         sch = sch.in_registers(sch.loops_below(f"{sums}_init", parts[-1]))
     if not tiles.unit.intrin:
         sch = sch.in_registers(rest)
-        sch = written_out(sch, f"{sums}_update", summed, tiles.steps)
-    if tiles.prefetch:
-        sch = sch.annotate(column_tile, "prefetch", sch.buffer(result))
-    return sch, blocks[-1], column_block, row_tile
+    return sch, blocks[-1], column_block, (row_tile, column_tile), summed
 
 
 def written_out(sch: Draft, block: str, loop: str, steps: int) -> Draft:
@@ -294,7 +310,7 @@ def written_out(sch: Draft, block: str, loop: str, steps: int) -> Draft:
     return sch.unroll(step)
 
 
-def on_unit(sch: Draft, block: str, tiles: Tiles) -> Draft:
+def on_unit(sch: Draft, block: str, tiles: Tiles, steps: int) -> Draft:
     """The tile's rows are written out, each as products that a tensor intrinsic adds up."""
     unit = tiles.unit
     summed = sch.loops_of(block, "R")[-1]
@@ -303,13 +319,13 @@ def on_unit(sch: Draft, block: str, tiles: Tiles) -> Draft:
     sch, (columns, lane) = sch.cut(block, column, unit.lanes)
     sch = sch.reorder(outer, *rows, columns, deep, lane).tensorize(deep, unit.intrin)
     sch = sch.unrolled((*rows, columns))
-    return written_out(sch, f"{block}_o", outer, tiles.steps)
+    return written_out(sch, f"{block}_o", outer, steps)
 
 
 def in_panels(
-    sch: Draft, copy: str, loop: str, side: Factor, role: str, tiles: Tiles
+    sch: Draft, copy: str, loop: str, side: Factor, role: str, tiles: Tiles, steps: int = 1
 ) -> tuple[Draft, str]:
-    """Copy a block of a factor inside `loop`, as panels that are read in order.
+    """Copy a block of a factor inside `loop`, as panels that are read in order, `steps` at a time.
 
     Rows of A that lie along k are copied in short runs, not element by element: a tile reads them
     one at a time whatever lies beside them. Rows of B that do are turned around, square by square.
@@ -321,7 +337,7 @@ def in_panels(
     (deep,) = [axis for axis in axes if axis[0] == "k"]
     unit = tiles.unit
     if not unit.loads and role == "m" and side.axes[-1] == "k":
-        unit = Unit(depth=unit.depth * tiles.steps)
+        unit = Unit(depth=unit.depth * steps)
     width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
     layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
     buffer = sch.buffer(copy)
@@ -351,6 +367,7 @@ def in_squares(sch: Draft, copy: str, source: str, along: str, lane: str) -> Dra
     sch, (part, lane) = sch.cut(copy, lane, SQUARE)
     sch = sch.reorder(part, along, row, lane)
     try:
-        return through_registers(sch, copy, source, along, [row, lane])
+        with put_off(False):
+            return through_registers(sch, copy, source, along, [row, lane])
     except ScheduleError:
         return plain

@@ -7,11 +7,13 @@ from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import in_lanes, in_vectors, is_along_rows, next_row_asked_for
 from minimlc.recipes.views import Draft, recipe, refusal, worth_threads
 from minimlc.schedule.tree import find_block
-from minimlc.target import GPUS, Target
+from minimlc.target import Target
 from minimlc.tir.analysis.access import loop_ranges
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import Load, Select, Store
 
+GPUS = ("cuda", "gpusim", "opencl")
+"""Targets whose kernels run by threads in blocks."""
 MOST_THREADS, WARP = 128, 32
 """Threads of a program at the most, which are whole warps."""
 

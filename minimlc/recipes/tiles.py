@@ -54,7 +54,7 @@ class Tiles(NamedTuple):
 
     `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes;
     `sum_block` is one of `sums`, which is how much of k a tile adds up before it goes into C. (Long
-    sums in one go lose digits.) `steps` along k are straight code.
+    sums in one go lose digits.)
     """
 
     rows: int
@@ -65,8 +65,6 @@ class Tiles(NamedTuple):
     sum_block: int
     unit: Unit = FLOATS
     by_columns: bool = True
-    steps: int = 1
-    prefetch: bool = True
 
 
 def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
@@ -100,8 +98,7 @@ def tiles_for(product: Product, target: Target, unit: Unit = FLOATS) -> Tiles:
     by_columns = shares_columns(ceil(m / rows), ceil(n / columns), target.cores)
     share = ceil(n / target.cores) if by_columns else n
     column_block = even(n, min(target.l2 // 2 // (sum_block * size), share), columns)
-    steps = divisor(sums // unit.depth, UNROLLED)
-    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns, steps)
+    return Tiles(rows, columns, sums, row_block, column_block, sum_block, unit, by_columns)
 
 
 def is_shared(product: Product, target: Target) -> bool:
@@ -161,17 +158,23 @@ def choose_tiles(
     sch, row_block = choose(sch, "row_block", (*_of(best.row_block, rows), *blocks))
     blocks = [even(n, ceil(n / parts), columns) for parts in cuts]
     sch, column_block = choose(sch, "column_block", (*_of(best.column_block, columns), *blocks))
-    by_columns = best.by_columns
-    if target.cores > 1:
-        sch, by_columns = choose(sch, "by_columns", (by_columns, not by_columns))
-    deep = sums // unit.depth
-    straight = (each for each in (1, 2, 4, 8) if deep % each == 0)
-    sch, steps = choose(sch, "steps", (divisor(deep, best.steps), *straight))
-    sch, prefetch = choose(sch, "prefetch", (True, False))
-    return sch, Tiles(
-        *(rows, columns, sums, row_block, column_block, sum_block, unit),
-        *(by_columns, steps, prefetch),
+    sizes = rows, columns, sums, row_block, column_block, sum_block
+    return sch, Tiles(*sizes, unit, best.by_columns)
+
+
+def choose_steps(sch: Draft, tiles: Tiles) -> tuple[Draft, int]:
+    """How many steps along k are straight code."""
+    deep = tiles.sums // tiles.unit.depth
+    return choose(
+        sch, "steps", (divisor(deep, UNROLLED), *(n for n in (1, 2, 4, 8) if deep % n == 0))
     )
+
+
+def choose_shared(sch: Draft, tiles: Tiles, target: Target) -> tuple[Draft, bool]:
+    """Whether threads share columns of C rather than rows."""
+    if target.cores == 1:
+        return sch, tiles.by_columns
+    return choose(sch, "by_columns", (tiles.by_columns, not tiles.by_columns))
 
 
 def _of(size: int, part: int) -> tuple[int, ...]:

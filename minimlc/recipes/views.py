@@ -10,6 +10,8 @@ from minimlc.dtypes import DTYPES
 from minimlc.errors import ScheduleError
 from minimlc.node import nodes_of
 from minimlc.schedule import Schedule
+from minimlc.schedule.finish import proven
+from minimlc.schedule.primitive import put_off
 from minimlc.schedule.schedule import FIELDS
 from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import Place, find_block
@@ -20,6 +22,9 @@ from minimlc.tir.nodes import Block, BlockIter, Store
 V = TypeVar("V")
 S = TypeVar("S", bound=Schedule)
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
+
+NO_FIT = "E170"
+"""The code of errors about what a recipe is not for."""
 
 ELEMENTS = 1 << 13
 """Elements of each core from which on sharing them out pays: some microseconds."""
@@ -144,11 +149,28 @@ def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., 
         check_schedule(sch)
         draft = _as_kind(Draft, sch)
         empty = any(0 in buffer.shape for buffer in (*sch.func.params, *sch.func.allocs))
-        result = draft if empty else plan(draft, block, Target.of(target))
+        result = draft if empty else _planned(plan, draft, block, Target.of(target))
         return sch if result is draft else _as_kind(type(sch), result)
 
     apply.__signature__ = signature(apply)  # type: ignore[attr-defined]
     return wraps(plan)(apply)
+
+
+def _planned(plan: Callable[..., Draft], draft: Draft, *args: Any) -> Draft:
+    """What a plan makes, proven as a whole. Where it is not, or a step goes wrong, once more with a
+    proof after each step: then the first that is not proven is refused, or another way is taken.
+    """
+    try:
+        with put_off():
+            result = plan(draft, *args)
+        if result is not draft:
+            proven(result.func)
+        return result
+    except Exception as error:  # a step that should have been refused may break any other
+        if isinstance(error, ScheduleError) and error.code == NO_FIT:
+            raise
+    with put_off(False):
+        return plan(draft, *args)
 
 
 def _as_kind(kind: type[S], sch: Schedule) -> S:
@@ -167,7 +189,7 @@ def check_schedule(sch: Schedule) -> None:
 
 def refusal(why: str, hint: str = HINT) -> ScheduleError:
     """The error for what a recipe is not for."""
-    return ScheduleError(why, code="E170", hint=hint)
+    return ScheduleError(why, code=NO_FIT, hint=hint)
 
 
 def none_is(block: str | None, no: str, yes: str) -> str:

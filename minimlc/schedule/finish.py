@@ -6,16 +6,16 @@ from weakref import WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace, unchanged
-from minimlc.schedule.primitive import location
+from minimlc.schedule.primitive import is_put_off, location
 from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
     Access,
     accesses,
     lasting,
     loop_ranges,
-    part_accesses,
     reads,
     top_statements,
+    touched,
 )
 from minimlc.tir.analysis.arith import conjuncts, key, variables
 from minimlc.tir.analysis.legality import (
@@ -151,11 +151,17 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
     """
     parts = top_statements(func)
-    known = [part in _SIMPLE for part in parts]
     new = unchanged(parts, [*map(_simplified, parts)])
     if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
-    _check_scopes(func, [part for part, was in zip(new, known, strict=True) if not was])
+    return func if is_put_off() else proven(func, code, hint)
+
+
+def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+    """A function all of whose claims are proven; refused as by `finish`."""
+    if func in _PROVEN:
+        return func
+    _check_scopes(func)
     try:
         check_blocks(func)
     except VerifyError as error:
@@ -168,19 +174,31 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
             why, code=code or error.code, span=error.span, example=error.example, hint=hint
         ) from None
     check_concurrent_loops(func)
+    _PROVEN.add(func)
     return func
 
 
-def _check_scopes(func: PrimFunc, parts: Sequence[Stmt]) -> None:
+def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
+    """A function that claims what another one does: it is proven if that is."""
+    if other in _PROVEN:
+        _PROVEN.add(func)
+    return func
+
+
+def _check_scopes(func: PrimFunc) -> None:
     """Each buffer is used where it exists: a block may have moved out of the scope of one."""
     everywhere = {*func.params, *func.allocs}
-    if all(item.buffer in everywhere for part in parts for item in part_accesses(part)):
+    parts = top_statements(func)
+    if all(touched(part) <= everywhere for part in parts):
         return
     try:
         Scopes("after this step").function(func)
     except VerifyError as error:
         raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
+
+_PROVEN: WeakSet[PrimFunc] = WeakSet()
+"""Functions that are: a recipe may end with what another one made."""
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""

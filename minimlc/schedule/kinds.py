@@ -4,8 +4,8 @@ from minimlc.constants import unwritable
 from minimlc.errors import did_you_mean
 from minimlc.literals import Notes
 from minimlc.node import replace
-from minimlc.schedule.finish import check_concurrent_loops, check_independent
-from minimlc.schedule.primitive import primitive, refuse
+from minimlc.schedule.finish import as_proven, check_concurrent_loops, check_independent
+from minimlc.schedule.primitive import is_put_off, primitive, refuse
 from minimlc.schedule.tree import (
     NoSuchName,
     constant_extent,
@@ -85,11 +85,12 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
     loop = serial_loop(func, name)
-    if kind != "unrolled":
+    if kind != "unrolled" and not is_put_off():
         check_independent(func, loop, kind, thread)
-    func = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
-    check_concurrent_loops(func)
-    return func
+    new = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
+    if not is_put_off():
+        check_concurrent_loops(new)
+    return new
 
 
 HEEDED = ("prefetch", "nontemporal")
@@ -119,7 +120,8 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     item, kept = _without_note(func, name, key)
     if key in HEEDED and isinstance(item, For):
         _check_heeded(func, key, value, item)
-    return replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
+    new = replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
+    return as_proven(new, func)
 
 
 def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:

@@ -1,7 +1,9 @@
 """The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
 
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
@@ -82,6 +84,26 @@ def location(at: Node | None) -> dict[str, Any]:
     if at is None or span is not None:
         return {"span": span}
     return {"excerpt": "\n".join(at.script().rstrip().split("\n")[:4])}
+
+
+_PUT_OFF: ContextVar[bool] = ContextVar("put_off", default=False)
+
+
+@contextmanager
+def put_off(so: bool = True) -> Iterator[None]:
+    """Steps do not prove anew what the function claims: who asks for several of them calls `proven`
+    at the end. What makes a step itself legal is asked as ever.
+    """
+    before = _PUT_OFF.set(so)
+    try:
+        yield
+    finally:
+        _PUT_OFF.reset(before)
+
+
+def is_put_off() -> bool:
+    """Whether steps leave proofs to who asked for them."""
+    return _PUT_OFF.get()
 
 
 def primitive(*, keeps_order: bool) -> Callable[[R], R]:

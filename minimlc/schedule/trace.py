@@ -15,7 +15,7 @@ from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, did_you_mean, near_misses
 from minimlc.literals import Notes
 from minimlc.names import UniqueNames
-from minimlc.schedule.primitive import PRIMITIVES, RULES, SAMPLES, Decided, Rule
+from minimlc.schedule.primitive import PRIMITIVES, RULES, SAMPLES, Decided, Rule, is_put_off
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
@@ -191,8 +191,8 @@ def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> 
     return arguments
 
 
-_DONE: dict[tuple[PrimFunc, Rule, str], PrimFunc] = {}
-"""What steps made of functions, the last ones: programs of one space begin alike."""
+_DONE: dict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = {}
+"""What steps made of functions, proven or not, the last ones: programs of one space begin alike."""
 MOST_DONE = 2048
 
 
@@ -202,7 +202,7 @@ def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc,
     very same one.
     """
     rule = RULES[name]
-    step = func, rule, call_text(name, arguments)
+    step = func, rule, call_text(name, arguments), is_put_off()
     result: PrimFunc | Decided | None = _DONE.pop(step, None)
     if result is None:
         positional, named = split_arguments(name, arguments)

@@ -84,7 +84,7 @@ class Places(NamedTuple):
     block: dict[str, Place[Block]]
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=256)
 def _places(body: Stmt) -> Places:
     places = Places({}, {})
     stack: list[tuple[Stmt, tuple[Stmt, ...]]] = [(body, ())]

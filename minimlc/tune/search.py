@@ -3,12 +3,14 @@
 Trial 0 is the space without a key: of a built-in space the recipe's program, so that no result is
 slower. The next ones are those that the analytical model finds best among random ones. From then
 on a cost model learns after each batch, and its favourites among changed versions of the best
-programs so far are tried, with some random ones (L. Zheng et al., Ansor, 2020). The same key and
-the same measurements give the same search.
+programs so far are tried, with some random ones (L. Zheng et al., Ansor, 2020). Each program comes
+with its siblings, which differ in what is decided late and so cost little: a family, of which one
+at a time is tried. The same key and the same measurements give the same search.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, repeat
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
 from time import perf_counter
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, shown
-from minimlc.module import IRModule
+from minimlc.module import IRModule, collector_paused
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
@@ -26,12 +28,22 @@ from minimlc.tune.features import NAMES
 from minimlc.tune.outcome import Trial, Tuned, comparable
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.spaces import Program, Space, candidate, fixed, legal, program, replayed, usual
+from minimlc.tune.spaces import (
+    Program,
+    Space,
+    candidate,
+    fixed,
+    legal,
+    program,
+    replayed,
+    siblings,
+    usual,
+)
 
 STRATEGIES = ("evolution", "random", "replay")
 BATCH = 8  # trials that are chosen together, before a model learns from them
-POOL = 32  # programs that the first trials are chosen from
-BESIDE = 3  # programs that are made while a trial is measured
+POOL = 32  # families of programs that the first trials are chosen from
+BESIDE = 3  # families that are made while a trial is measured
 KEPT = 64
 """Programs that were not chosen, the most promising ones, that later trials may be."""
 
@@ -55,7 +67,8 @@ class Search:
     known: set[str] = field(default_factory=set)
     drawn: int = 0
     expected_gain: float = inf
-    pool: list[Program] = field(default_factory=list)
+    family: int = 0
+    pool: list[tuple[int, Program]] = field(default_factory=list)
 
     def point(self, decisions: Mapping[str, Any] | None = None) -> Program | None:
         """The next program with these decisions, others drawn; None where it is illegal or known
@@ -87,29 +100,37 @@ class Search:
         points = (self.point() for _ in range(2 * count))
         return [point for point, _ in zip(filter(None, points), range(count), strict=False)]
 
-    def changed(self, count: int, numbers: np.random.Generator) -> list[Program]:
-        """Up to so many new programs: the best with a decision or two drawn anew, or with some of
-        another's.
-        """
+    def children(self, numbers: np.random.Generator) -> Iterator[dict[str, Any]]:
+        """The best programs' decisions with one or two missing, or with some of another's."""
         ok = sorted(comparable(self.trials), key=lambda trial: trial.score)
         parents = [trial.program.decisions for trial in ok[:ELITE]]
-        points: list[Program] = []
-        for _ in range(2 * count if parents else 0):
+        while parents:
             one, other = (parents[int(len(parents) * numbers.random() ** 2)] for _ in range(2))
-            point = self.point(_child(one, other, numbers))
-            points += [] if point is None else [point]
-            if len(points) == count:
-                break
-        return points
+            yield _child(one, other, numbers)
 
-    def prepare(self, count: int) -> None:
-        """Put up to so many new programs into the pool that trials are chosen from: changed ones,
-        and some at random.
+    def families(self, decisions: Iterable[Mapping[str, Any]], count: int) -> int:
+        """Put up to so many new programs with such decisions, and their siblings, into the pool
+        that trials are chosen from; how many families there are.
         """
+        before = self.family
+        for each in islice(decisions, 2 * count):
+            if self.family - before == count:
+                break
+            point = self.point(each)
+            if point is not None:
+                self.family += 1
+                others = siblings(self.space, self.mod, self.func, self.target, point)
+                new = (point, *filter(None, map(self._new, others)))
+                self.pool += [(self.family, one) for one in new]
+        return self.family - before
+
+    @collector_paused()
+    def prepare(self, count: int) -> None:
+        """Up to so many new families: of changed programs, and some at random."""
         numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
         at_random = sum(numbers.random() < AT_RANDOM for _ in range(count))
-        changed = self.changed(count - at_random, numbers)
-        self.pool += changed + self.random(count - len(changed))
+        changed = self.families(self.children(numbers), count - at_random)
+        self.families(repeat({}), count - changed)
 
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
@@ -119,21 +140,28 @@ class Search:
         return model.learned(rows, times)(np.array([point.features for point in points]))
 
     def batch(self, strategy: str, count: int) -> tuple[list[Program], list[float]]:
-        """The next programs to try, and the scores that are expected of them."""
+        """The next programs to try, and the scores that are expected of them: of each family the
+        most promising one, where there are enough of them.
+        """
         if strategy == "random" or not self.trials:
             points = self.random(count)
             return points, [2.0**x for x in self.predict(points)] if points else []
-        points, self.pool = self.pool, []
-        if not points:
+        pool, self.pool = self.pool, []
+        if not pool:
             return [], []
-        expected = self.predict(points)
-        ranked = np.argsort(expected, kind="stable")
-        order = ranked[:count]
+        expected = self.predict([point for _, point in pool])
+        ranked = [int(at) for at in np.argsort(expected, kind="stable")]
+        firsts: dict[int, int] = {}
+        for at in ranked:
+            firsts.setdefault(pool[at][0], at)
+        order = [*firsts.values()][:count]
+        order += [at for at in ranked if at not in order][: count - len(order)]
+        rest = [at for at in ranked if at not in order]
         self.expected_gain = self._gain(expected[order])
-        self.pool = [points[at] for at in ranked[count : count + KEPT]]
-        for at in ranked[count + KEPT :]:
-            self.known.discard(points[at].steps)
-        return [points[at] for at in order], [2.0 ** expected[at] for at in order]
+        self.pool = [pool[at] for at in rest[:KEPT]]
+        for at in rest[KEPT:]:
+            self.known.discard(pool[at][1].steps)
+        return [pool[at][1] for at in order], [2.0 ** expected[at] for at in order]
 
     def _gain(self, expected: np.ndarray) -> float:
         """The share of the best time that the most promising program is expected to save, given how

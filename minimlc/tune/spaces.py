@@ -5,7 +5,9 @@ target: without a key it is the recipe's own program. Any other function `Schedu
 will do as well.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +23,11 @@ from minimlc.tune.features import features
 from minimlc.tune.records import Candidate, TuneError, target_text
 
 Space = Callable[[Schedule], Schedule]
+
+LATE, SIBLINGS = 0.6, 16
+"""The share of its steps that a program has taken when it decides what is late; and how many
+programs at the most have all but that in common.
+"""
 
 
 class Program(NamedTuple):
@@ -61,6 +68,28 @@ def legal(space: Space, mod: IRModule, func: str, target: Target, chance: Chance
         why = f"a space gives a schedule made of the one that it gets, not {shown(schedule)}"
         raise TuneError(why, code="E902", hint="def space(sch): ...; return sch")
     return _point(schedule, target)
+
+
+def siblings(
+    space: Space, mod: IRModule, func: str, target: Target, point: Program
+) -> Iterator[Program]:
+    """The programs that differ from one only in what it decides late: the steps before are
+    remembered, so that each costs a fraction of it.
+    """
+    trace, decisions = point.schedule.trace, point.decisions
+    late = dict[str, Sequence[Any]]()
+    places = [place for place, (_, arguments) in enumerate(trace) if "decision" in arguments]
+    for name, place in reversed([*zip(decisions, places, strict=True)]):
+        choices = trace[place][1].get("candidates", ())
+        count = prod(map(len, late.values())) * len(choices)
+        if place < LATE * len(trace) or not 0 < count <= SIBLINGS:
+            break
+        late[name] = choices
+    for chosen in product(*late.values()):
+        other = {**decisions, **dict(zip(late, chosen, strict=True))}
+        each = program(space, mod, func, target, Chance(None, other, strict=False))
+        if each is not None and other != decisions:
+            yield each
 
 
 def replayed(mod: IRModule, func: str, target: Target, trace: str) -> Program:

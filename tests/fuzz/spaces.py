@@ -2,8 +2,8 @@
 
 For each kind of work and number, a program drawn by that key: the interpreter, also with concurrent
 loops taken backwards, and LLVM on the scheduled function against the interpreter on the unscheduled
-one; the trace through JSON, and its decisions given to the space again. `--kind product --count 1
---seed 17` does one again.
+one; the trace through JSON, with a proof after each step; and its decisions given to the space
+again. `--kind product --count 1 --seed 17` does one again.
 """
 
 import argparse
@@ -31,8 +31,11 @@ def fault(kind: str, seed: int) -> str | None:
     if point is None:
         return None
     trace = point.schedule.trace
-    if mlc.Schedule.replay(mod, trace.to_json(), check=False).trace != trace:
+    replayed = mlc.Schedule.replay(mod, trace.to_json(), check=False)
+    if replayed.trace != trace:
         return "the trace does not replay"
+    if not mlc.structural_equal(replayed.func, point.schedule.func):
+        return "the steps make another program when each is proven"
     again = program(usual(machine), mod, "main", machine, Chance(None, trace.decisions))
     if again is None or again.steps != point.steps:
         return "the decisions make another program"

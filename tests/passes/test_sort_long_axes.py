@@ -6,7 +6,9 @@ import pytest
 import minimlc as mlc
 from minimlc import op
 from minimlc.dtypes import is_float
+from minimlc.graph.nodes import Call
 from minimlc.passes import sort_long_axes
+from minimlc.passes.sort_long_axes import FEW, OPERATORS
 from minimlc.script import R
 from tests.passes.rewriting import (
     module,
@@ -26,7 +28,6 @@ SORTED = {
     "sort down": lambda x: op.sort(x, axis=1, descending=True),
     "topk": lambda x: op.topk(x, k=5, axis=1),
     "least": lambda x: op.topk(x, k=64, axis=1, largest=False),
-    "topk, many": lambda x: op.topk(x, k=65, axis=1),
     "unique": op.padded_unique,
     "nonzero": op.padded_nonzero,
 }
@@ -35,8 +36,12 @@ SORTED = {
 def written(mod: mlc.IRModule) -> mlc.IRModule:
     """The module with programs, none of the operators left."""
     after = settled(sort_long_axes, mod)
-    assert not set(operators(after)) & {"argsort", "sort", "topk", "searchsorted", "padded_unique"}
+    assert not set(operators(after)) & set(OPERATORS)
     return after
+
+
+def parts(both):
+    return both[0], both[1]
 
 
 def agree(before: mlc.IRModule, after: mlc.IRModule, arrays: list[np.ndarray]) -> None:
@@ -75,7 +80,7 @@ def test_places_are_found_by_a_program(dtype, right):
 
 @pytest.mark.parametrize("size", [65, 127, 128, 129, 1000, 4096, 4097])
 def test_any_number_of_elements(size):
-    mod = module([tensor("x", (3, size))], lambda x: (op.argsort(x), *op_topk(x, min(size, 50))))
+    mod = module([tensor("x", (3, size))], lambda x: (op.argsort(x), *parts(op.topk(x, k=50))))
     rng = np.random.default_rng(size)
     x = rng.integers(0, size // 2, (3, size)).astype("float32")
     x[1].sort()
@@ -95,9 +100,30 @@ def test_places_in_any_number_of_elements(size):
         np.testing.assert_array_equal(got, np.searchsorted(x, values, side))
 
 
-def op_topk(x, k):
-    both = op.topk(x, k=k)
-    return both[0], both[1]
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("k", [1, FEW, FEW + 1, 200])
+def test_any_number_of_first_ones(k, largest):
+    before = module([tensor("x", (2, 200))], lambda x: op.topk(x, k=k, largest=largest))
+    agree(before, written(before), odd_inputs(before))
+
+
+@pytest.mark.parametrize("name", ["argsort", "searchsorted", "sort", "padded_unique"])
+def test_options_may_be_left_out_of_a_call(name):
+    x = np.arange(80, dtype="float32").reshape(2, 40)
+    x = x.ravel() if name == "searchsorted" else x
+    args = (tensor("x", x.shape), tensor("v", x.shape))[: 1 + (name == "searchsorted")]
+    whole = getattr(op, name)(*args)
+    mod = module(args, lambda *args: Call(name, args, (), whole.type))
+    assert (sort_long_axes(mod) is mod) == (name in ("argsort", "sort"))  # 40 are few
+    arrays = [x] * len(args)
+    same_bits(mlc.interpret(mod, "main", *arrays), mlc.build(mod)["main"](*arrays))
+
+
+def test_places_in_what_is_in_no_order_are_the_same_everywhere():
+    params = [tensor("x", (100,)), tensor("values", (50,))]
+    before = module(params, op.searchsorted)
+    rng = np.random.default_rng(0)
+    agree(before, written(before), [rng.standard_normal(p.shape).astype("f4") for p in params])
 
 
 def test_many_rows_run_on_threads():
@@ -146,7 +172,7 @@ def test_one_program_serves_equal_orders():
 
 def test_a_vocabulary_is_sorted_in_n_log_n_steps():
     """50 257 elements, each compared with each, are 2.5 thousand million steps: over a second."""
-    mod = module([tensor("x", (50257,))], lambda x: (op.argsort(x), *op_topk(x, 50)))
+    mod = module([tensor("x", (50257,))], lambda x: (op.argsort(x), *parts(op.topk(x, k=50))))
     x = np.random.default_rng(0).standard_normal(50257).astype("float32")
     order, values, first = mlc.build(mod)["main"](x)
     np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))

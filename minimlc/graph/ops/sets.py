@@ -23,7 +23,7 @@ from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.scan import cumsum
 from minimlc.graph.ops.shape import reshape
 from minimlc.graph.ops.slicing import stack, strided_slice, take
-from minimlc.graph.ops.values import Values, named
+from minimlc.graph.ops.values import BIND, Values, iota, named
 
 
 def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
@@ -32,8 +32,8 @@ def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 
 def _numbers(total: int, like: Any) -> Any:
-    """0, 1, ... total - 1; over graph expressions, too."""
-    return arange.formula(start=total) if isinstance(like, Values) else arange(start=total)
+    """0, 1, ... total - 1, over graph expressions, too."""
+    return arange(start=total) if BIND.get() else iota(total, like)
 
 
 def _last(x: Any) -> Any:
@@ -54,14 +54,13 @@ def _searchsorted(x: Any, values: Any, *, right: bool = False) -> Any:
     """
     if x.ndim != 1:
         refuse(f"x is a vector in order, its shape is {x.shape}")
-    size, at = x.shape[0], _zeros(values, values.shape, "int64")
-    step = 1 << int(size).bit_length() >> 1
-    while step:
-        ahead = at + step
-        probe = take(x, minimum(ahead, size) - 1)
+    left, at = int(x.shape[0]), _zeros(values, values.shape, "int64")
+    while left:
+        half = max(left // 2, 1)
+        probe = take(x, at + (half - 1))
         passes = logical_not(_before(values, probe)) if right else _before(probe, values)
-        at = named(where(logical_and(ahead <= size, passes), ahead, at), f"searchsorted_{step}")
-        step //= 2
+        at = named(where(passes, at + half, at), f"searchsorted_{left}")
+        left -= half
     return at
 
 
