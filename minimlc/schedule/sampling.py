@@ -51,7 +51,7 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
         """Its first choice, or the decision that a trace holds. It changes no program."""
         among, _ = possible(func, *args, **options)
         chosen = among[0] if decision is None else frozen(decision)
-        if chosen not in among:
+        if literal(chosen) not in map(literal, among):  # 1 is not True
             shown = ", ".join(map(literal, among[:8])) + (", ..." if len(among) > 8 else "")
             why = f"{name}: {literal(chosen)} is none of the choices: {shown}"
             raise ScheduleError(why, code="E162", hint="without a decision, it takes the first")
@@ -72,6 +72,10 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
         after = self._stepped(name, (), arguments)
         return after, after.trace[-1][1]["decision"]
 
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    method.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[first, *parameters[1:]], return_annotation=tuple[Schedule, Any]
+    )
     setattr(Schedule, name, method)
     return choices
 

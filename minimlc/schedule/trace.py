@@ -258,6 +258,8 @@ def _fits(value: Any, annotation: Any) -> bool:
         return any(_fits(value, part) for part in parts)
     if origin is Sequence:
         return isinstance(value, tuple) and all(_fits(part, parts[0]) for part in value)
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
     if annotation is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return not isinstance(annotation, type) or isinstance(value, annotation)

@@ -25,6 +25,7 @@ from minimlc.tir.nodes import PrimFunc, substitute
 from minimlc.tune.attempt import host as this_host
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 
+SQLITE = b"SQLite format 3\0"
 APPLICATION, VERSION = 0x6D6C6364, 1
 """What the file says it is: SQLite's `application_id`, and the version of these tables."""
 
@@ -37,6 +38,10 @@ create table records (
     workload integer not null references workloads, trace text not null, target text not null,
     version text not null, host text not null, result text not null);
 create index by_workload on records (workload, version);
+"""
+IDENTITY = """
+select (select count(*) from sqlite_master), application_id, user_version
+from pragma_application_id, pragma_user_version
 """
 COLUMNS = "mod, func, trace, target, result, version"
 INSERT_PROGRAM = "insert or ignore into workloads (hash, mod, func) values (?, ?, ?)"
@@ -59,44 +64,53 @@ class Database:
     """Results by program, target, host and version of minimlc, in the file `path`.
 
     A program is found by its structural hash and then compared. Every record is a transaction: a
-    process that is killed loses at most the one that it writes. `seconds` is how long to wait for
-    other writers. Raises `TuneError`: E905 for a file that is something else, E906 for one of
-    another version, E907 where another process has it locked, E908 where it can't be written.
+    process that is killed loses at most the one that it writes. A file that may not be written can
+    be read. `seconds` is how long to wait for other writers. Raises `TuneError`: E905 for a file
+    that is something else, E906 for one of another version, E907 where another process has it
+    locked, E908 where it can't be read or written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, seconds: float = 10.0):
         self.path, self.seconds = Path(path), seconds
-        with self._transaction() as connection:
-            self._check(connection)
-        with self._connection() as connection, suppress(sqlite3.OperationalError):
-            connection.execute("pragma journal_mode = wal")  # another may just do the same
+        with self._connection() as connection:
+            empty = self._is_empty(connection)
+        if empty:
+            with self._transaction() as connection:
+                self._make(connection)
+            with self._connection() as connection, suppress(sqlite3.OperationalError):
+                connection.execute("pragma journal_mode = wal")  # another may just do the same
 
     def __repr__(self) -> str:
         return f'Database("{self.path}")'
 
-    def _check(self, connection: sqlite3.Connection) -> None:
-        """Make the tables in a new file; refuse any other that does not have them."""
-        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
-        (kind,) = connection.execute("pragma application_id").fetchone()
-        (version,) = connection.execute("pragma user_version").fetchone()
-        if not tables:
+    def _is_empty(self, connection: sqlite3.Connection) -> bool:
+        """Whether a file has no tables yet; refuse one that has others."""
+        tables, kind, version = connection.execute(IDENTITY).fetchone()
+        if tables and kind != APPLICATION:
+            raise _no_database(self.path, "it holds other tables")
+        if tables and version != VERSION:
+            why = f"{self.path} is a tuning database of version {version}, this one reads {VERSION}"
+            hint = "database.export(path) with the other minimlc, load(path) with this one"
+            raise TuneError(why, code="E906", hint=hint)
+        return not tables
+
+    def _make(self, connection: sqlite3.Connection) -> None:
+        """The tables of a new file, unless another process just made them."""
+        if self._is_empty(connection):
             for statement in TABLES.split(";")[:-1]:
                 connection.execute(statement)
             connection.execute(f"pragma application_id = {APPLICATION}")
             connection.execute(f"pragma user_version = {VERSION}")
-        elif kind != APPLICATION:
-            raise _no_database(self.path, "it holds other tables")
-        elif version != VERSION:
-            why = f"{self.path} is a tuning database of version {version}, this one reads {VERSION}"
-            hint = "database.export(path) with the other minimlc, load(path) with this one"
-            raise TuneError(why, code="E906", hint=hint)
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own for each use: threads and forks share none."""
+        there = self.path.exists()
+        fixed = there and not all(os.access(p, os.W_OK) for p in (self.path, self.path.parent))
+        place = f"{self.path.resolve().as_uri()}?immutable=1" if fixed else self.path
+        options: Any = {"timeout": self.seconds, "isolation_level": None, "uri": fixed}
         try:
-            opened = sqlite3.connect(self.path, timeout=self.seconds, isolation_level=None)
-            with closing(opened) as connection:
+            with closing(sqlite3.connect(place, **options)) as connection:
                 connection.execute("pragma synchronous = normal")
                 yield connection
         except sqlite3.Error as error:
@@ -181,7 +195,11 @@ class Database:
         return replace(done, attrs=(*func.attrs, (SCHEDULED, True)))
 
     def export(self, path: str | os.PathLike[str]) -> int:
-        """Write all records to a file as JSON lines; how many there are."""
+        """Write all records to a file as JSON lines; how many there are. It is no database."""
+        with suppress(OSError), open(path, "rb") as file:
+            if file.read(len(SQLITE)) == SQLITE:
+                why = f"{path} is a database, which export would overwrite"
+                raise TuneError(why, code="E908", hint='database.export("records.jsonl")')
         with self._connection() as connection:
             rows = connection.execute(f"{JOINED} order by number").fetchall()
         lines = [
@@ -203,7 +221,8 @@ class Database:
         try:
             lines = Path(path).read_text("utf-8", "replace").splitlines()
         except OSError as error:
-            raise _not_written(path, str(error), "read") from error
+            why, hint = f"{path} cannot be read: {error}", "a file that database.export(path) wrote"
+            raise TuneError(why, code="E908", hint=hint) from error
         read = []
         for number, line in enumerate(lines, 1):
             try:
@@ -282,6 +301,6 @@ def _no_database(path: Path, why: str) -> TuneError:
     return TuneError(why, code="E905", hint='mlc.tune.Database("tuning.db")  # makes a new one')
 
 
-def _not_written(path: Any, why: str, verb: str = "written") -> TuneError:
+def _not_written(path: Any, why: str) -> TuneError:
     hint = "free space, or another folder; what was recorded before is kept"
-    return TuneError(f"{path} cannot be {verb}: {why}", code="E908", hint=hint)
+    return TuneError(f"{path} cannot be written: {why}", code="E908", hint=hint)

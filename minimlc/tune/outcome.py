@@ -1,5 +1,6 @@
 """What a search came to: its trials, and which of them is the best."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isfinite
@@ -7,11 +8,12 @@ from statistics import median
 
 from minimlc.display import display, mimebundle
 from minimlc.schedule import Schedule, Trace
-from minimlc.tune.records import Candidate, Result
+from minimlc.tune.records import Candidate, Result, TuneError
 from minimlc.tune.spaces import Program
 
 WORTH = 1.02  # times as fast as the default: less is chance
 UNCONFIRMED = 1.05  # the same of a program that was not measured again
+NEEDS = "mlc.build(mod, target)  # says what a target needs"
 SAVED = 1e-6  # seconds that a call is shorter: where arrays lie decides about less
 
 
@@ -33,7 +35,8 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search came to. `stopped`: by "trials", "time", "noise", "space" or "interrupt". Its
+    """What a search came to. `stopped`: by "trials", "time", "noise", "space", "interrupt", or
+    "failure": what the program computes was not to be had. Its
     first program is the `default`: a recipe's, or that of a space of one's own.
     """
 
@@ -91,13 +94,38 @@ class Tuned:
 
     def __repr__(self) -> str:
         name, best = self.winner.candidate.func, self.winner.number
-        return (
-            f"{name}: {len(self.records)} trials, stopped by {self.stopped}; the best is trial "
-            f"{best}, {self.speedup:.3g} times as fast as {self.default}"
-        )
+        trials = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
+        failed = failures(self.records)
+        trials += f"; {failed}" if failed else ""
+        if not best:
+            return f"{trials}; {self.default} is the best"
+        sure = "" if self.again else ", not measured again"
+        return f"{trials}; trial {best} is {self.speedup:.3g} times as fast as {self.default}{sure}"
 
     show = display
     _repr_mimebundle_ = mimebundle
+
+
+def failures(trials: Sequence[Trial]) -> str:
+    """How many trials failed, by kind."""
+    counts = Counter(trial.result.kind for trial in trials if trial.result.kind != "ok")
+    return ", ".join(f"{count} × {kind}" for kind, count in counts.items())
+
+
+def check_ran(trials: Sequence[Trial]) -> None:
+    """`TuneError` E909 where nothing of what was tried ran."""
+    if trials and not comparable(trials):
+        first, why = trials[0].result, f"none of {len(trials)} programs ran ({failures(trials)})"
+        larger = first.kind in ("timeout", "memory")
+        hint = "mlc.tune.Runner(seconds=60, memory_bytes=8 << 30)" if larger else NEEDS
+        raise TuneError(f"{why}; the first: {first.message}", code="E909", hint=hint)
+
+
+def keep_trials(error: Exception, tuned: "Tuned") -> None:
+    """Note in an error that ends a search what the search came to before."""
+    if tuned.records:
+        error.tuned = tuned  # type: ignore[attr-defined]
+        error.add_note(f"what {len(tuned.records)} trials before came to: error.tuned")
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:

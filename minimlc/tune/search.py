@@ -25,7 +25,7 @@ from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model
 from minimlc.tune.features import NAMES
-from minimlc.tune.outcome import Trial, Tuned, comparable
+from minimlc.tune.outcome import Trial, Tuned, check_ran, comparable, keep_trials
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.spaces import (
@@ -229,7 +229,8 @@ def search(
     measurements' noise, and after `seconds`, of which the last third is for measuring the best few
     again. `strategy` is "evolution", "random", or "replay", which measures what the
     database has. `observe` sees each trial. Raises `ScheduleError` where the space makes no program
-    without a key, `TuneError` E902 for an argument of another kind.
+    without a key, `TuneError` E902 for an argument of another kind, E909 where nothing ran. Another
+    error, such as a fault of a space of one's own, has what the search came to as `error.tuned`.
     """
     check_arguments(trials, runner, database, seconds, space=space, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
@@ -240,19 +241,36 @@ def search(
         raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
     chosen = Target.of(target)
     state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    default = "the default" if space is None else "the first program of this space"
     stopped, again = "", dict[int, tuple[Result, ...]]()
     with measuring(runner) as measures:
+        if space is not None and database is not None:
+            _beside_the_recipe(state, measures, database, host)
         batches = rounds(state, measures, database, trials, strategy, stop, observe, host, end)
         try:
             for reason in batches:
                 stopped = reason or stopped
-            again = finals(state, measures, database, last)
+            again = finals(state, measures, database, last, host)
         except KeyboardInterrupt:
             if not state.trials:
                 raise
             stopped = "interrupt"
-    default = "the default" if space is None else "the first program of this space"
+        except Exception as error:
+            keep_trials(error, Tuned(tuple(state.trials), "error", again, default))
+            raise
+    if stopped != "interrupt":
+        check_ran(state.trials)
     return Tuned(tuple(state.trials), stopped, again, default)
+
+
+def _beside_the_recipe(state: Search, runner: Measures, database: Any, host: str | None) -> None:
+    """Have a database know the recipe's program, too: `build` takes the best that it knows."""
+    point = program(usual(state.target), state.mod, state.func, state.target, Chance())
+    if point is not None:
+        one = candidate(state.mod, state.func, state.target, point)
+        known = _recorded(state, database, host or getattr(runner, "host", None))
+        new = runner.submit([] if one.trace in known else [one])
+        list(_results(state, new, database, known, [one]))
 
 
 def ending(seconds: float | None, share: float = 1.0) -> float:
@@ -261,22 +279,26 @@ def ending(seconds: float | None, share: float = 1.0) -> float:
 
 
 def finals(
-    state: Search, runner: Measures, database: Any, end: float = inf
+    state: Search, runner: Measures, database: Any, end: float = inf, host: str | None = None
 ) -> dict[int, tuple[Result, ...]]:
     """The results of the default and the best few programs, measured three times again in turns, or
     as often as there is time: of many that are alike, the first one in front was lucky. Nothing is
-    compiled beside: where processors share a core, that slows some programs more than others.
+    compiled beside: where processors share a core, that slows some programs more than others. What
+    a database has of an earlier end of the search is not measured again.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
     if not ran or ran[0].number == 0:
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
+    known = _recorded(state, database, host or getattr(runner, "host", None))
+    left = {at: known.get(one.candidate.trace, [])[1:] for at, one in tried.items()}
     results: dict[int, tuple[Result, ...]] = {}
     for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:
             break
-        one = [tried[number].candidate]
-        new = _results(state, runner.submit(one), database, {}, one)
+        one = tried[number].candidate
+        new = left[number][:1] or _results(state, runner.submit([one]), database, {}, [one])
+        left[number] = left[number][1:]
         results[number] = (*results.get(number, ()), *new)
     return results if len(results) > 1 else {}
 
@@ -309,6 +331,9 @@ def rounds(
                 observe(state.trials[-1])
             if goes_on and len(state.trials) > 1:
                 state.prepare(BESIDE)
+        if '"expected"' in state.trials[0].result.message:  # what no program can do without
+            yield "failure"
+            return
         left = min(BATCH, most - len(state.trials))
         if left <= 0:
             yield "trials"
@@ -330,18 +355,19 @@ def rounds(
     yield "space"
 
 
-def _recorded(state: Search, database: Any, host: str | None) -> dict[str, Result]:
-    """What a database has of the function, by trace."""
-    if database is None:
-        return {}
-    name = target_text(state.target)
-    records = database.records(state.mod, state.func, name, host)
-    return {record.candidate.trace: record.result for record in reversed(records)}
+def _recorded(state: Search, database: Any, host: str | None) -> dict[str, list[Result]]:
+    """What a database has of the function, by trace, in the order of recording."""
+    results: dict[str, list[Result]] = {}
+    if database is not None:
+        name = target_text(state.target)
+        for record in database.records(state.mod, state.func, name, host):
+            results.setdefault(record.candidate.trace, []).append(record.result)
+    return results
 
 
-def _replayed(state: Search, measured: Mapping[str, Result]) -> list[Program]:
+def _replayed(state: Search, measured: Mapping[str, Sequence[Result]]) -> list[Program]:
     """The programs that a database has, the fastest first."""
-    ok = sorted((r.score, trace) for trace, r in measured.items() if isfinite(r.score))
+    ok = sorted((r[0].score, trace) for trace, r in measured.items() if isfinite(r[0].score))
     return [replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
 
 
@@ -349,13 +375,13 @@ def _results(
     state: Search,
     new: Iterator[Result],
     database: Any,
-    measured: Mapping[str, Result],
+    measured: Mapping[str, Sequence[Result]],
     tried: Sequence[Candidate],
 ) -> Iterator[Result]:
     """The candidates' results, in order: those that were recorded, or new ones, which are then."""
     for one in tried:
         if one.trace in measured:
-            yield measured[one.trace]
+            yield measured[one.trace][0]
             continue
         result = next(new, None)
         if not isinstance(result, Result):

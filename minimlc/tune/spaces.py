@@ -57,6 +57,9 @@ def program(
         return legal(space, mod, func, target, chance)
     except ScheduleError:
         return None
+    except Exception as error:
+        error.add_note(f"in a space that got {chance}")
+        raise
 
 
 @collector_paused()

@@ -17,6 +17,7 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tune.outcome import check_ran
 from minimlc.tune.records import Result
 from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.search import SEARCHED, Search, Trial, Tuned, ending, finals, rounds
@@ -53,6 +54,11 @@ class TunedModel:
         before = sum(calls * tuned.score(tuned.records[0]) for calls, tuned in each)
         after = sum(calls * tuned.score(tuned.winner) for calls, tuned in each)
         return before / after if isfinite(before) and after else 1.0
+
+    def __repr__(self) -> str:
+        head = f"{len(self.tasks)} tasks, {self.speedup:.3g} times as fast as by default together"
+        rows = (f"{', '.join(t.names)}, called {t.calls} times: {each}" for t, each in self.tasks)
+        return "\n  ".join([head, *rows])
 
 
 def tasks(mod: IRModule, target: str | Target | None = None) -> tuple[Task, ...]:
@@ -132,6 +138,8 @@ def search_model(
                 again[at] = finals(search, measures, database, last)
         except KeyboardInterrupt:
             reasons = ["interrupt"] * len(each)
+    if "interrupt" not in reasons:
+        check_ran([trial for search in searches for trial in search.trials])
     tuned = {
         task: Tuned(tuple(search.trials), why, results)
         for task, search, why, results in zip(each, searches, reasons, again, strict=True)

@@ -88,6 +88,29 @@ def test_build_takes_the_best_record_else_a_recipe(database):
     assert kinds == {"serial"} and ("scheduled", True) in kernel.attrs
 
 
+def test_an_export_overwrites_no_database(database, tmp_path):
+    database.add(MOD, "main", *tried(SPLIT.trace, 1.0))
+    Database(tmp_path / "other.db")
+    for path in (database.path, tmp_path / "other.db"):
+        refuses("E908", lambda path=path: database.export(path), "records.jsonl")
+    assert len(database.records(MOD, "main")) == 1
+    refuses("E908", lambda: database.load(tmp_path / "none.jsonl"), "database.export(path) wrote")
+
+
+def test_a_file_that_may_not_be_written_can_be_read(database, monkeypatch):
+    database.add(MOD, "main", *tried(SPLIT.trace, 1.0))
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may do anything else
+    fixed = Database(database.path)
+    assert fixed.best(MOD, "main") is not None and mlc.build(MOD, database=fixed)
+    refuses("E908", lambda: fixed.add(MOD, "main", *tried(SPLIT.trace, 2.0)), "another folder")
+
+
+def test_a_database_is_read_while_another_process_writes(database):
+    database.add(MOD, "main", *tried(SPLIT.trace, 1.0))
+    with database._transaction():
+        assert Database(database.path, seconds=0.1).best(MOD, "main") is not None
+
+
 def test_a_record_schedules_a_program_with_other_names(database):
     database.add(MOD, "main", *tried(SPLIT.trace, 1.0))
     use(database)

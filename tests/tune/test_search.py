@@ -6,7 +6,10 @@ from math import log2
 import pytest
 
 import minimlc as mlc
-from minimlc.tune import Tuned, search
+from minimlc.schedule.primitive import Chance
+from minimlc.target import Target
+from minimlc.tune import Result, Tuned, TuneError, search
+from minimlc.tune.spaces import program, usual
 from tests.recipes.programs import matmul
 from tests.tune.stand_in import InProcess, Pretended, Remembered, scheduled
 
@@ -28,8 +31,10 @@ def space(sch):
 
 
 def score(candidate):
-    """Least where each decision is as wanted."""
+    """Least where each decision is as wanted; a recipe's is slower than any."""
     told = mlc.Trace.from_json(candidate.trace).decisions
+    if not told.keys() >= WANTED.keys():
+        return 99.0
     off = [abs(log2(a / b)) for key in WANTED for a, b in zip(told[key], WANTED[key], strict=True)]
     return 1.0 + sum(off)
 
@@ -60,12 +65,65 @@ def test_the_same_key_and_measurements_give_the_same_search(strategy):
 def test_an_interrupted_search_gives_the_best_so_far_and_goes_on():
     database, whole = Remembered(), found(trials=32)
     part = found(Pretended(score, stop_after=13), trials=32, database=database)
-    assert part.stopped == "interrupt" and len(part.records) == 13 == len(database.kept)
+    assert part.stopped == "interrupt" and len(part.records) == 12 == len(database.kept) - 1
+    assert repr(part).endswith("as fast as the first program of this space, not measured again")
     runner = Pretended(score)
     resumed = found(runner, trials=32, database=database)
-    assert runner.asked == 19 + 3 * len(resumed.again)
+    assert runner.asked == 20 + 3 * len(resumed.again)
     assert [t.candidate for t in resumed.records] == [t.candidate for t in whole.records]
     assert resumed.winner.score == whole.winner.score
+    third, again = Pretended(score), found(Pretended(None), trials=32, database=database)
+    assert (again.winner.number, again.again) == (resumed.winner.number, resumed.again)
+    assert third.asked == 0
+
+
+def test_a_search_in_which_nothing_runs_says_so():
+    runner = Pretended(score, kind=lambda candidate: "crash")
+    with pytest.raises(TuneError, match=r"none of 9 programs ran \(9 × crash\)") as refused:
+        found(runner, trials=9)
+    assert refused.value.code == "E909"
+    half = Pretended(score, kind=lambda candidate: "ok" if runner.asked % 2 else "memory")
+    runner = half
+    tuned = found(half, trials=9)
+    assert "× memory" in repr(tuned)
+
+
+def test_what_the_program_computes_is_asked_for_once():
+    """Nothing can be compared with a program that does not end: no other one is tried."""
+
+    class Slow(Pretended):
+        def submit(self, candidates):
+            for _ in super().submit(candidates):
+                yield Result("timeout", message='it was stopped in the part "expected": timeout')
+
+    runner = Slow(score)
+    with pytest.raises(TuneError, match="none of 1 programs ran"):
+        found(runner, trials=32)
+    assert runner.asked == 1
+
+
+def test_a_fault_of_a_space_keeps_the_trials_before_it():
+    asked = []
+
+    def faulty(sch):
+        asked.append(sch)
+        if len(asked) == 200:
+            raise ValueError("mine")
+        return space(sch)
+
+    with pytest.raises(ValueError, match="mine") as raised:
+        search(MM, space=faulty, runner=Pretended(score), trials=99, stop=False)
+    assert raised.value.tuned.winner.number > 0
+    notes = " ".join(raised.value.__notes__)
+    assert "in a space that got Chance(key=" in notes and "error.tuned" in notes
+
+
+def test_a_database_knows_the_recipe_beside_a_space_of_ones_own():
+    database = Remembered()
+    found(trials=3, database=database)
+    recipe = program(usual(Target.host()), MM, "mm", Target.host(), Chance())
+    traces = [mlc.Trace.from_json(candidate.trace) for candidate, _ in database.kept]
+    assert traces[0] == recipe.schedule.trace and WANTED.keys() <= traces[1].decisions.keys()
 
 
 def test_a_search_that_has_a_time_ends_after_a_batch_and_measures_the_best_again():

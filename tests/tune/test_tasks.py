@@ -52,6 +52,8 @@ def test_a_tuned_model_computes_the_same():
     expected = mlc.build(MODEL)["main"](x)
     assert np.allclose(mlc.build(tuned.mod)["main"](x), expected, rtol=1e-4, atol=1e-4)
     assert tuned.speedup >= 1
+    head, *rows = repr(tuned).splitlines()
+    assert head.startswith("2 tasks, ") and len(rows) == 2 and "called 2 times: main: " in rows[0]
 
 
 @pytest.mark.requires("thorough")

@@ -58,7 +58,7 @@ def test_neither_text_nor_html_has_what_was_measured(search):
     assert "Search for a fast main;" in data["text/html"]
     assert not re.search(r"\d", data["text/plain"] + data["text/html"])
     assert repr(search) == (
-        "main: 4 trials, stopped by trials; the best is trial 2, 2 times as fast as the first "
+        "main: 4 trials, stopped by trials; 1 × wrong; trial 2 is 2 times as fast as the first "
         "program of this space"
     )
 
@@ -73,7 +73,10 @@ def test_a_page_has_it_all(search):
 def test_a_failing_default_and_no_success():
     view = SearchProgress(tuned(Result("timeout"), ok(0.002), trials=2))
     assert view.best.number == 1 and "the best" not in view.page
-    none = SearchProgress(tuned(Result("timeout"), trials=1))
+    none = SearchProgress(trials=1)
+    with pytest.raises(CompileError, match="none of 1 programs ran"):
+        tuned(Result("timeout"), trials=1, observe=none)
+    assert len(none.trials) == 1
     assert none.best is None and none.decisions == none.steps == []
     assert SearchProgress().text() == "Search for a fast program"
 
