@@ -88,8 +88,9 @@ def siblings(
         if place < LATE * len(trace) or not 0 < count <= SIBLINGS:
             break
         late[name] = choices
-    for chosen in product(*late.values()):
-        other = {**decisions, **dict(zip(late, chosen, strict=True))}
+    names = [*reversed(late)]
+    for chosen in reversed([*product(*(late[name] for name in names))]):
+        other = {**decisions, **dict(zip(names, chosen, strict=True))}
         each = program(space, mod, func, target, Chance(None, other, strict=False))
         if each is not None and other != decisions:
             yield each
