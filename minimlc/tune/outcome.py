@@ -94,9 +94,8 @@ class Tuned:
 
     def __repr__(self) -> str:
         name, best = self.winner.candidate.func, self.winner.number
-        trials = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
-        failed = failures(self.records)
-        trials += f"; {failed}" if failed else ""
+        head = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
+        trials = "; ".join(filter(None, (head, failures(self.records))))
         if not best:
             return f"{trials}; {self.default} is the best"
         sure = "" if self.again else ", not measured again"

@@ -70,13 +70,13 @@ class Search:
     family: int = 0
     pool: list[tuple[int, Program]] = field(default_factory=list)
 
-    def point(self, decisions: Mapping[str, Any] | None = None) -> Program | None:
+    def point(self, decisions: Mapping[str, Any]) -> Program | None:
         """The next program with these decisions, others drawn; None where it is illegal or known
         already.
         """
         self.drawn += 1
         numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
-        chance = fixed(decisions or {}, int(numbers.integers(1 << 63)))
+        chance = fixed(decisions, int(numbers.integers(1 << 63)))
         return self._new(program(self.space, self.mod, self.func, self.target, chance))
 
     def default(self) -> Program:
@@ -97,8 +97,11 @@ class Search:
 
     def random(self, count: int) -> list[Program]:
         """Up to so many new programs."""
-        points = (self.point() for _ in range(2 * count))
-        return [point for point, _ in zip(filter(None, points), range(count), strict=False)]
+        return [*self.points(repeat({}), count)]
+
+    def points(self, decisions: Iterable[Mapping[str, Any]], count: int) -> Iterator[Program]:
+        """Up to so many new programs with such decisions, of twice as many that are drawn."""
+        return islice(filter(None, map(self.point, islice(decisions, 2 * count))), count)
 
     def children(self, numbers: np.random.Generator) -> Iterator[dict[str, Any]]:
         """The best programs' decisions with one or two missing, or with some of another's."""
@@ -113,15 +116,11 @@ class Search:
         that trials are chosen from; how many families there are.
         """
         before = self.family
-        for each in islice(decisions, 2 * count):
-            if self.family - before == count:
-                break
-            point = self.point(each)
-            if point is not None:
-                self.family += 1
-                others = siblings(self.space, self.mod, self.func, self.target, point)
-                new = (point, *filter(None, map(self._new, others)))
-                self.pool += [(self.family, one) for one in new]
+        for point in self.points(decisions, count):
+            self.family += 1
+            others = siblings(self.space, self.mod, self.func, self.target, point)
+            new = point, *filter(None, map(self._new, others))
+            self.pool += [(self.family, one) for one in new]
         return self.family - before
 
     @collector_paused()
@@ -151,10 +150,8 @@ class Search:
             return [], []
         expected = self.predict([point for _, point in pool])
         ranked = [int(at) for at in np.argsort(expected, kind="stable")]
-        firsts: dict[int, int] = {}
-        for at in ranked:
-            firsts.setdefault(pool[at][0], at)
-        order = [*firsts.values()][:count]
+        firsts = {pool[at][0]: at for at in reversed(ranked)}
+        order = sorted(firsts.values(), key=ranked.index)[:count]
         order += [at for at in ranked if at not in order][: count - len(order)]
         rest = [at for at in ranked if at not in order]
         self.expected_gain = self._gain(expected[order])

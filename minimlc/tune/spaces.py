@@ -87,10 +87,9 @@ def siblings(
         count = prod(map(len, late.values())) * len(choices)
         if place < LATE * len(trace) or not 0 < count <= SIBLINGS:
             break
-        late[name] = choices
-    names = [*reversed(late)]
-    for chosen in reversed([*product(*(late[name] for name in names))]):
-        other = {**decisions, **dict(zip(names, chosen, strict=True))}
+        late = {name: choices, **late}
+    for chosen in reversed([*product(*late.values())]):
+        other = {**decisions, **dict(zip(late, chosen, strict=True))}
         each = program(space, mod, func, target, Chance(None, other, strict=False))
         if each is not None and other != decisions:
             yield each

@@ -288,7 +288,6 @@ def part_accesses(stmt: Stmt) -> tuple[Access, ...]:
     return tuple(_collected(stmt))
 
 
-@lru_cache(maxsize=128)
 def touched(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers that a function's statement reads or writes."""
     return frozenset(item.buffer for item in part_accesses(stmt))
