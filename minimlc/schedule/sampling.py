@@ -22,7 +22,15 @@ import numpy as np
 
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
-from minimlc.schedule.primitive import PRIMITIVES, SAMPLES, Chance, Decided, Refusal, refuse
+from minimlc.schedule.primitive import (
+    PRIMITIVES,
+    SAMPLES,
+    Chance,
+    Decided,
+    Refusal,
+    put_off,
+    refuse,
+)
 from minimlc.schedule.schedule import Schedule
 from minimlc.schedule.trace import bound_arguments, decision_name, frozen, literal
 from minimlc.schedule.tree import find_block, find_loop
@@ -174,7 +182,8 @@ def _locations(func: PrimFunc, block: str) -> tuple[str, ...]:
 
 def _is_legal(func: PrimFunc, block: str, loop: str) -> bool:
     try:
-        PRIMITIVES["compute_at"](func, block, loop)
+        with put_off(False):
+            PRIMITIVES["compute_at"](func, block, loop)
     except ScheduleError:
         return False
     return True

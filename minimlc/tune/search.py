@@ -42,8 +42,8 @@ from minimlc.tune.spaces import (
 
 STRATEGIES = ("evolution", "random", "replay")
 BATCH = 8  # trials that are chosen together, before a model learns from them
-POOL = 32  # families of programs that the first trials are chosen from
-BESIDE = 3  # families that are made while a trial is measured
+POOL = 24  # families of programs that the first trials are chosen from
+BESIDE = 3  # programs that are made while a trial is measured, and their siblings
 KEPT = 64
 """Programs that were not chosen, the most promising ones, that later trials may be."""
 
@@ -111,25 +111,21 @@ class Search:
             one, other = (parents[int(len(parents) * numbers.random() ** 2)] for _ in range(2))
             yield _child(one, other, numbers)
 
-    def families(self, decisions: Iterable[Mapping[str, Any]], count: int) -> int:
-        """Put up to so many new programs with such decisions, and their siblings, into the pool
-        that trials are chosen from; how many families there are.
+    @collector_paused()
+    def prepare(self, count: int, enough: float = inf) -> None:
+        """Put up to so many new families into the pool that trials are chosen from, until there are
+        `enough` programs: most are of changed programs, some are drawn at random.
         """
-        before = self.family
-        for point in self.points(decisions, count):
+        numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
+        children, most = self.children(numbers), len(self.pool) + enough
+        drawn = (numbers.random() < AT_RANDOM for _ in repeat(None))
+        for point in self.points(({} if each else next(children, {}) for each in drawn), count):
             self.family += 1
             others = siblings(self.space, self.mod, self.func, self.target, point)
             new = point, *filter(None, map(self._new, others))
             self.pool += [(self.family, one) for one in new]
-        return self.family - before
-
-    @collector_paused()
-    def prepare(self, count: int) -> None:
-        """Up to so many new families: of changed programs, and some at random."""
-        numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
-        at_random = sum(numbers.random() < AT_RANDOM for _ in range(count))
-        changed = self.families(self.children(numbers), count - at_random)
-        self.families(repeat({}), count - changed)
+            if len(self.pool) >= most:
+                break
 
     def predict(self, points: Sequence[Program]) -> np.ndarray:
         """The logarithms of scores that a model expects of programs."""
@@ -327,7 +323,7 @@ def rounds(
             if observe is not None:
                 observe(state.trials[-1])
             if goes_on and len(state.trials) > 1:
-                state.prepare(BESIDE)
+                state.prepare(BESIDE, enough=BESIDE)
         if '"expected"' in state.trials[0].result.message:  # what no program can do without
             yield "failure"
             return
