@@ -52,6 +52,10 @@ AT_RANDOM = 0.2  # the share of a pool that is drawn without looking at the best
 FINALISTS = 5  # programs that are measured again at the end, besides the default
 SEARCHED = 2 / 3  # of the time; the rest is for measuring the best again
 EARLIEST = 24  # trials before a search may stop by itself
+UNSCHEDULED = 'in the part "expected"'
+"""What a failure says that is not the candidate's own: the unscheduled program did not end well. It
+is no record, as a runner with other limits may do better.
+"""
 
 
 @dataclass
@@ -95,10 +99,6 @@ class Search:
         self.known.add(point.steps)
         return point
 
-    def random(self, count: int) -> list[Program]:
-        """Up to so many new programs."""
-        return [*self.points(repeat({}), count)]
-
     def points(self, decisions: Iterable[Mapping[str, Any]], count: int) -> Iterator[Program]:
         """Up to so many new programs with such decisions, of twice as many that are drawn."""
         return islice(filter(None, map(self.point, islice(decisions, 2 * count))), count)
@@ -139,7 +139,7 @@ class Search:
         most promising one, where there are enough of them.
         """
         if strategy == "random" or not self.trials:
-            points = self.random(count)
+            points = [*self.points(repeat({}), count)]
             return points, [2.0**x for x in self.predict(points)] if points else []
         pool, self.pool = self.pool, []
         if not pool:
@@ -284,7 +284,10 @@ def finals(
         return {}
     tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
     known = _recorded(state, database, host or getattr(runner, "host", None))
-    left = {at: known.get(one.candidate.trace, [])[1:] for at, one in tried.items()}
+    left = {
+        at: [r for r in known.get(one.candidate.trace, []) if r.host == one.result.host][1:]
+        for at, one in tried.items()
+    }
     results: dict[int, tuple[Result, ...]] = {}
     for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:
@@ -324,7 +327,7 @@ def rounds(
                 observe(state.trials[-1])
             if goes_on and len(state.trials) > 1:
                 state.prepare(BESIDE, enough=BESIDE)
-        if '"expected"' in state.trials[0].result.message:  # what no program can do without
+        if UNSCHEDULED in state.trials[0].result.message:  # no program can do without
             yield "failure"
             return
         left = min(BATCH, most - len(state.trials))
@@ -380,6 +383,6 @@ def _results(
         if not isinstance(result, Result):
             why = f"the runner gives a Result for each candidate, got {shown(result)}"
             raise TuneError(why, code="E902", hint="mlc.tune.Runner()")
-        if database is not None:
+        if database is not None and UNSCHEDULED not in result.message:
             database.add(state.mod, state.func, one, result)
         yield result

@@ -96,10 +96,25 @@ def test_what_the_program_computes_is_asked_for_once():
             for _ in super().submit(candidates):
                 yield Result("timeout", message='it was stopped in the part "expected": timeout')
 
-    runner = Slow(score)
-    with pytest.raises(TuneError, match="none of 1 programs ran"):
-        found(runner, trials=32)
-    assert runner.asked == 1
+    runner, database = Slow(score), Remembered()
+    for asked in (2, 4):  # the recipe's program is asked for, too; a runner may do better later
+        with pytest.raises(TuneError, match="none of 1 programs ran"):
+            found(runner, trials=32, database=database)
+        assert (runner.asked, len(database.kept)) == (asked, 0)
+
+
+def test_the_end_of_a_search_takes_no_record_of_another_host():
+    class Elsewhere(Pretended):
+        def submit(self, candidates):
+            for result in super().submit(candidates):
+                yield replace(result, host="elsewhere")
+
+    database = Remembered()
+    found(Pretended(score, stop_after=13), trials=12, database=database)  # before its end
+    found(Elsewhere(score), trials=12, database=database, host="elsewhere")
+    tuned = found(Pretended(score), trials=12, database=database)
+    hosts = {result.host for results in tuned.again.values() for result in results}
+    assert hosts == {"pretended"}
 
 
 def test_a_fault_of_a_space_keeps_the_trials_before_it():
