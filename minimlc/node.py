@@ -123,7 +123,7 @@ def _nodes_in(values: tuple[Any, ...]) -> list[Node]:
     for value in values:
         if isinstance(value, Node):
             nodes.append(value)
-        elif isinstance(value, tuple):
+        elif isinstance(value, tuple) and value:
             nodes += _nodes_in(value)
     return nodes
 

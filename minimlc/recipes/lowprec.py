@@ -170,7 +170,7 @@ def grouped(sch: Draft, copy: str, loops: tuple[str, str, str], role: str, unit:
     depth = unit.step if in_order and role == "m" else unit.depth
     sch, (outer, inner) = sch.cut(copy, along, depth)
     if in_order:
-        return sch.reorder(panel, lane, outer, inner).vectorize(inner)
+        return sch.vectorize(inner)
     if role == "m":
         return sch.vectorize(lane)
     sch, (lanes, lane) = sch.cut(copy, lane, unit.lanes)

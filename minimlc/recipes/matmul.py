@@ -350,10 +350,10 @@ def in_panels(
     across, along = (inner[-2:][own.index(axis)] for axis in (role, "k"))
     sch = sch.split(across, [None, width])
     panel, lane = [name for name in sch.loops_below(copy, loop) if name not in inner]
-    if side.axes[-1] != role:
-        sch = sch.reorder(panel, along, lane)
     if unit.depth > 1:
         return grouped(sch, copy, (panel, along, lane), role, unit), panel
+    if side.axes[-1] != role:
+        sch = sch.reorder(panel, along, lane)
     whole = width % SQUARE == sch.extent(copy, along) % SQUARE == 0
     if side.axes[-1] == role or not whole or sch.producers(copy) or is_constant(sch, side.buffer):
         return sch.vectorize(lane), panel

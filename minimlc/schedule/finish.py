@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace, unchanged
@@ -161,6 +161,8 @@ def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     """A function all of whose claims are proven; refused as by `finish`."""
     if func in _PROVEN:
         return func
+    if func in _CLAIMS:
+        return as_proven(func, proven(_CLAIMS[func], code, hint))
     _check_scopes(func)
     try:
         check_blocks(func)
@@ -179,9 +181,11 @@ def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
 
 
 def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
-    """A function that claims what another one does: it is proven if that is."""
+    """A function that claims what another one does: it is proven if that is, or once it is."""
     if other in _PROVEN:
         _PROVEN.add(func)
+    else:
+        _CLAIMS[func] = other
     return func
 
 
@@ -199,6 +203,9 @@ def _check_scopes(func: PrimFunc) -> None:
 
 _PROVEN: WeakSet[PrimFunc] = WeakSet()
 """Functions that are: a recipe may end with what another one made."""
+
+_CLAIMS: WeakKeyDictionary[PrimFunc, PrimFunc] = WeakKeyDictionary()
+"""Functions that are not proven yet, and what claims the same."""
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""

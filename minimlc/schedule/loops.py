@@ -228,6 +228,10 @@ def reorder(func: PrimFunc, *loops: str) -> PrimFunc:
 def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None:
     """Refuse if a dependence that runs forward in `chain` runs backward in `new_chain`."""
     places = [chain.index(loop) for loop in new_chain]
+
+    def turns(vector: tuple[str, ...]) -> bool:
+        return _leading(vector) != _leading([vector[place] for place in places])
+
     items = accesses(func)
     inside = [item for item in items if chain[-1] in item.loops]
     owned: dict[Buffer, bool] = {}
@@ -235,9 +239,7 @@ def _check_order(func: PrimFunc, chain: list[For], new_chain: list[For]) -> None
         buffer = first.buffer
         if owned.get(buffer) or commutes(first, second, chain):
             continue
-        for vector in direction_vectors(Conflict(first, second), chain):
-            if _leading(vector) == _leading(tuple(vector[p] for p in places)):
-                continue
+        for vector in direction_vectors(Conflict(first, second), chain, turns):
             if buffer not in owned:
                 owned[buffer] = buffer in func.allocs and is_private(buffer, chain[-1], items)
             if owned[buffer]:

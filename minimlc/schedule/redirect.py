@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minimlc.node import Mutator, replace
-from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store
+from minimlc.tir.nodes import Buffer, Expr, Load, PrimFunc, Store, used
 
 At = Callable[[Sequence[Expr]], Sequence[Expr]]
 """Where an element is in the new buffer, by its indices in the old one."""
@@ -20,6 +20,11 @@ class Redirect(Mutator):
 
     def __init__(self, moves: Mapping[Buffer, Move], *, stores: bool = True):
         self.moves, self.stores = moves, stores
+
+    def visit(self, value: Any) -> Any:
+        if isinstance(value, Expr) and self.moves.keys().isdisjoint(used(value)[1]):
+            return value
+        return super().visit(value)
 
     def visit_Load(self, item: Load) -> Any:
         item = self.visit_children(item)

@@ -32,7 +32,7 @@ from minimlc.schedule.primitive import (
     refuse,
 )
 from minimlc.schedule.schedule import Schedule
-from minimlc.schedule.trace import bound_arguments, decision_name, frozen, literal
+from minimlc.schedule.trace import bound_call, decision_name, frozen, literal
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import PrimFunc
@@ -73,7 +73,7 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
 
     @wraps(choices)
     def method(self: Schedule, *args: Any, **options: Any) -> tuple[Schedule, Any]:
-        arguments = bound_arguments(name, args, options)
+        arguments, *_ = bound_call(name, args, options)
         if "decision" not in arguments:
             label = decision_name(self.trace.decisions, name, arguments)
             arguments["decision"] = _drawn(self, label, possible(self.func, **arguments))

@@ -24,7 +24,7 @@ from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance
 from minimlc.schedule.trace import (
     Trace,
-    bound_arguments,
+    bound_call,
     call_text,
     no_replay,
     parameters,
@@ -169,13 +169,12 @@ class Schedule:
         if name not in RULES:
             why, hint = _near(f'no primitive "{name}"', str(name), PRIMITIVES)
             raise ScheduleError(why, code="E105", hint=hint)
-        arguments = bound_arguments(name, args, options)
-        label = call_text(name, arguments)
+        arguments, label, is_plain = bound_call(name, args, options)
         start = time.perf_counter()
         try:
-            after, arguments = run(self.func, name, arguments)
+            after, arguments = run(self.func, name, arguments, label)
             trace = Trace((*self.trace, (name, arguments)))
-            if not plain(tuple(arguments.values())):
+            if not (is_plain and plain(arguments.get("decision"))):
                 text = call_text(name, arguments)
                 raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:

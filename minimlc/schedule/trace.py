@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from minimlc.schedule.primitive import PRIMITIVES, RULES, SAMPLES, Decided, Rule
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import PrimFunc
 
+K = TypeVar("K")
+V = TypeVar("V")
 VERSION = 1
 MOST_TEXT, MOST_STEPS = 4_000_000, 10_000
 WIDEST = 2**63
@@ -178,6 +180,43 @@ def frozen(value: Any) -> Any:
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
 
 
+class BoundCall(NamedTuple):
+    """A call of a primitive: its arguments by name, its text, and whether a trace may hold it."""
+
+    arguments: dict[str, Any]
+    text: str
+    is_plain: bool
+
+
+_CALLS: dict[tuple[Rule, str], BoundCall] = {}
+"""Calls that were bound, the last ones, by the very text of what they were given."""
+MOST_CALLS, LONGEST_CALL = 2048, 1024
+
+
+def bound_call(name: str, args: Sequence[Any], options: dict[str, Any]) -> BoundCall:
+    """A call with its arguments frozen and of the right types; those left out stay out."""
+    text = repr((args, options)) if _is_builtin((*args, options)) else ""
+    given = (RULES[name], text) if 0 < len(text) < LONGEST_CALL else None
+    bound = _CALLS.pop(given, None) if given else None
+    if bound is None:
+        arguments = bound_arguments(name, args, options)
+        is_plain = plain(tuple(arguments.values()))
+        bound = BoundCall(arguments, call_text(name, arguments), is_plain)
+    if given:
+        _keep(_CALLS, given, bound, MOST_CALLS)
+    return bound._replace(arguments=dict(bound.arguments))
+
+
+def _is_builtin(value: Any) -> bool:
+    """Whether two values are the same if they read the same: they are of Python's own types."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return all(map(_is_builtin, value))
+    if kind is dict:
+        return _is_builtin((*value, *value.values()))
+    return value is None or kind in (str, int, bool, float)
+
+
 def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, frozen and of the right types; those left out stay out."""
     try:
@@ -196,24 +235,33 @@ _DONE: dict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = {}
 MOST_DONE = 2048
 
 
-def run(func: PrimFunc, name: str, arguments: dict[str, Any]) -> tuple[PrimFunc, dict[str, Any]]:
+def run(
+    func: PrimFunc, name: str, arguments: dict[str, Any], text: str = ""
+) -> tuple[PrimFunc, dict[str, Any]]:
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
     them, with what a sampling primitive decided. The same step of the same function gives the
-    very same one.
+    very same one. `text` is the call's, where it is known.
     """
     rule = RULES[name]
-    step = func, rule, call_text(name, arguments), is_put_off()
-    result: PrimFunc | Decided | None = _DONE.pop(step, None)
-    if result is None:
+    step = func, rule, text or call_text(name, arguments), is_put_off()
+    done = _DONE.pop(step, None)
+    if done is None:
         positional, named = split_arguments(name, arguments)
         result = rule(func, *positional, **named)
-    if isinstance(result, Decided):
-        return result.func, {**arguments, "decision": frozen(result.decision)}
-    if plain(tuple(arguments.values())):
-        _DONE[step] = result
-    if len(_DONE) > MOST_DONE:
-        _DONE.pop(next(iter(_DONE)), None)
-    return result, arguments
+        if isinstance(result, Decided):
+            return result.func, {**arguments, "decision": frozen(result.decision)}
+        if not plain(tuple(arguments.values())):
+            return result, arguments
+        done = result
+    _keep(_DONE, step, done, MOST_DONE)
+    return done, arguments
+
+
+def _keep(table: dict[K, V], key: K, value: V, most: int) -> None:
+    """Enter a value as the last one, and forget the first where there are too many."""
+    table[key] = value
+    if len(table) > most:
+        table.pop(next(iter(table)), None)
 
 
 def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

@@ -61,16 +61,13 @@ NAMES = {
 
 
 class Work(NamedTuple):
-    """A store with its loads: the loops around it by extent and kind, outer to inner, and of each
-    access how many elements a loop's step moves along each axis.
+    """The loops around a store by extent and kind, outer to inner, and how many elements a step of
+    each moves its accesses along each axis.
     """
 
-    store: Store
-    loops: tuple[For, ...]
     extents: tuple[int, ...]
     kinds: tuple[str, ...]
     touches: tuple["Touch", ...]
-    guarded: bool
     reduces: bool
 
 
@@ -126,27 +123,35 @@ def measures(func: PrimFunc, target: Target) -> dict[str, float]:
     total: dict[str, float] = defaultdict(float)
     main, starts = 0.0, dict[For | None, float]()
     works = [*_works(func)]
-    for work in works:
-        one = _of_work(work, func, target)
+    for store, around, parts in works:
+        loops = tuple((lp.var, min(loop_extent(lp), 1 << 40), lp.kind) for lp in around)
+        one = dict(_of_store(store, loops, parts, target))
         for name in ("code", "sums", "parallel", "idle"):
             value = one.pop(name)
             largest = one["operations"] >= main if name != "code" else value > total[name]
             total[name] = value if largest else total[name]
         main = max(main, one["operations"])
-        starts[next((lp for lp in work.loops if lp.kind == "parallel"), None)] = one.pop("starts")
+        starts[next((lp for lp in around if lp.kind == "parallel"), None)] = one.pop("starts")
         for name, value in one.items():
             total[name] += value
     total["starts"] = sum(starts.values())
     total["allocated"] = sum(_size(buffer) for buffer in func.allocs)
-    loops = {loop for work in works for loop in work.loops}
-    total["prefetched"] = sum(any(key == "prefetch" for key, _ in lp.annotations) for lp in loops)
+    every = {loop for _, around, _ in works for loop in around}
+    total["prefetched"] = sum(any(key == "prefetch" for key, _ in lp.annotations) for lp in every)
     total["blocks"] = len(works)
     return total
 
 
-def _works(func: PrimFunc) -> Iterator[Work]:
-    """The function's stores. Loops around all uses of a buffer of its own do not move it: each of
-    their iterations uses the same place again.
+Nest = tuple[tuple[Var, int, str], ...]
+"""Loops from outer to inner: variable, extent and kind."""
+
+Parts = tuple[tuple[Access, int], ...]
+"""Accesses without their loops, and of how many of those all uses of its buffer are inside."""
+
+
+def _works(func: PrimFunc) -> Iterator[tuple[Store, tuple[For, ...], Parts]]:
+    """The function's stores, the loops around each, and its accesses. Loops around all uses of a
+    buffer of its own do not move it: each of their iterations uses the same place again.
     """
     together: dict[Store, list[Access]] = defaultdict(list)
     items = accesses(func)
@@ -162,17 +167,62 @@ def _works(func: PrimFunc) -> Iterator[Work]:
         if store is not None:
             together[store].append(item)
     for store, parts in together.items():
-        loops = parts[0].loops
-        extents = tuple(min(loop_extent(loop), 1 << 40) for loop in loops)
-        places = {loop.var: at for at, loop in enumerate(loops)}
-        touches = tuple(
-            _touch(part, len(common.get(part.buffer, ())), places, extents)
-            for part in parts
-            if part.role != "update" or part.is_write
-        )
-        reduces = any(part.role == "update" for part in parts)
-        guarded = any(part.guards for part in parts)
-        yield Work(store, loops, extents, tuple(lp.kind for lp in loops), touches, guarded, reduces)
+        alone = (item._replace(loops=(), order=0) for item in parts)
+        fixed = (len(common.get(item.buffer, ())) for item in parts)
+        yield store, parts[0].loops, tuple(zip(alone, fixed, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _of_store(store: Store, loops: Nest, parts: Parts, target: Target) -> dict[str, float]:
+    """One store's part of the features: programs of one space have many stores in common."""
+    places = {var: at for at, (var, _, _) in enumerate(loops)}
+    extents, kinds = tuple(size for _, size, _ in loops), tuple(kind for *_, kind in loops)
+    touches = tuple(
+        _touch(item, fixed, places, extents)
+        for item, fixed in parts
+        if item.role != "update" or item.is_write
+    )
+    reduces = any(item.role == "update" for item, _ in parts)
+    guarded = any(item.guards for item, _ in parts)
+    work = Work(extents, kinds, touches, reduces)
+    runs = prod(extents)
+    operations = _operations(store.value)
+    size = DTYPES[store.buffer.dtype].bits
+    width = target.vector_bits // size or 1
+    lane = len(kinds) - 1 if kinds and kinds[-1] == "vectorized" else None
+    lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), lane)
+    vectors = runs / min(width, extents[lane]) if lane is not None else runs
+    out = [at for at, kind in enumerate(kinds) if kind == "unrolled"]
+    numbers = dict.fromkeys(("loads", "stores", "gathered"), 0.0)
+    numbers |= {"operations": runs * operations, "instructions": vectors * operations}
+    sums = _sums_beside(work, lane, width)
+    for touch in touches:
+        _count(numbers, touch, work, vectors, lane, width)
+    below = [[it.bytes_below(extents, at) for it in touches] for at in range(len(extents) + 1)]
+    for name, bytes_ in zip(RATES, (target.l1, target.l2, target.l3), strict=True):
+        numbers[name] = float(_traffic(work, below, bytes_))
+    registers = 32 if target.vector_bits >= 512 or "+neon" in target.features else 16
+    counted = (at for at in range(len(kinds)) if at != lane and at not in out)
+    last = max(counted, default=0)
+    numbers["iterations"] = float(
+        prod(e for at, e in enumerate(extents[: last + 1]) if at not in out)
+    )
+    numbers["code"] = float(prod(extents[at] for at in out))
+    numbers["sums"] = float(sums)
+    numbers["spilled"] = float(max(0, sums + 2 - registers))
+    chained = sums and numbers["instructions"] * 4 / min(sums, CHAINS) - numbers["instructions"] / 2
+    numbers["waiting"] = max(0.0, float(chained))
+    numbers["guarded"] = float(runs if guarded else 0)
+    numbers["copied"] = float(0 if operations else runs)
+    shared = [extents[at] for at, kind in enumerate(kinds) if kind == "parallel"]
+    count = prod(shared)
+    share = -(-count // target.cores) * target.cores
+    numbers["parallel"] = float(count if shared else 0)
+    numbers["idle"] = (share - count) / share if shared else 1 - 1 / target.cores
+    first = next((at for at, kind in enumerate(kinds) if kind == "parallel"), None)
+    numbers["starts"] = float(prod(extents[:first])) if first is not None else 0.0
+    numbers["cycles"] = _cycles(numbers) / (target.cores * (1 - numbers["idle"]))
+    return numbers
 
 
 def _touch(item: Access, fixed: int, places: dict[Var, int], extents: tuple[int, ...]) -> Touch:
@@ -201,49 +251,6 @@ def _steps(expr: Expr, places: dict[Var, int]) -> Iterator[tuple[int, float]]:
                     yield at, abs(coefficient) * (step % by)
             case _:  # other nodes: some step for what they depend on
                 yield from ((places[v], 1) for v in variables(atom.expr) if v in places)
-
-
-def _of_work(work: Work, func: PrimFunc, target: Target) -> dict[str, float]:
-    """One store's part of the features."""
-    extents, kinds = work.extents, work.kinds
-    runs = prod(extents)
-    operations = _operations(work.store.value)
-    size = DTYPES[work.store.buffer.dtype].bits
-    width = target.vector_bits // size or 1
-    lane = len(kinds) - 1 if kinds and kinds[-1] == "vectorized" else None
-    lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), lane)
-    vectors = runs / min(width, extents[lane]) if lane is not None else runs
-    out = [at for at, kind in enumerate(kinds) if kind == "unrolled"]
-    numbers: dict[str, float] = {"operations": runs * operations, "loads": 0.0, "stores": 0.0}
-    numbers["instructions"] = vectors * operations
-    numbers["gathered"] = 0.0
-    sums = _sums_beside(work, lane, width)
-    for touch in work.touches:
-        _count(numbers, touch, work, vectors, lane, width)
-    for name, bytes_ in zip(RATES, (target.l1, target.l2, target.l3), strict=True):
-        numbers[name] = float(_traffic(work, bytes_))
-    registers = 32 if target.vector_bits >= 512 or "+neon" in target.features else 16
-    counted = (at for at in range(len(kinds)) if at != lane and at not in out)
-    last = max(counted, default=0)
-    numbers["iterations"] = float(
-        prod(e for at, e in enumerate(extents[: last + 1]) if at not in out)
-    )
-    numbers["code"] = float(prod(extents[at] for at in out))
-    numbers["sums"] = float(sums)
-    numbers["spilled"] = float(max(0, sums + 2 - registers))
-    chained = sums and numbers["instructions"] * 4 / min(sums, CHAINS) - numbers["instructions"] / 2
-    numbers["waiting"] = max(0.0, float(chained))
-    numbers["guarded"] = float(runs if work.guarded else 0)
-    numbers["copied"] = float(0 if operations else runs)
-    shared = [extents[at] for at, kind in enumerate(kinds) if kind == "parallel"]
-    count = prod(shared)
-    share = -(-count // target.cores) * target.cores
-    numbers["parallel"] = float(count if shared else 0)
-    numbers["idle"] = (share - count) / share if shared else 1 - 1 / target.cores
-    first = next((at for at, kind in enumerate(kinds) if kind == "parallel"), None)
-    numbers["starts"] = float(prod(extents[:first])) if first is not None else 0.0
-    numbers["cycles"] = _cycles(numbers) / (target.cores * (1 - numbers["idle"]))
-    return numbers
 
 
 def _cycles(numbers: dict[str, float]) -> float:
@@ -299,24 +306,20 @@ def _sums_beside(work: Work, lane: int | None, width: int) -> int:
     return lanes * prod(work.extents[at] for at in out)
 
 
-def _traffic(work: Work, cache: int) -> float:
+def _traffic(work: Work, below: Sequence[Sequence[float]], cache: int) -> float:
     """The bytes that come from beyond a cache: what the innermost loops that fit it touch, anew in
-    each iteration around them that moves an access, or pushes it out.
+    each iteration around them that moves an access, or pushes it out. `below` has what each access
+    touches in the loops from each one on.
     """
-    extents, touches = work.extents, work.touches
-    loop = len(extents)
-    sizes = [touch.bytes_below(extents, loop) for touch in touches]
-    while loop:
-        larger = [touch.bytes_below(extents, loop - 1) for touch in touches]
-        if sum(larger) > cache:
-            break
-        sizes, loop = larger, loop - 1
+    loop = len(work.extents)
+    while loop and sum(below[loop - 1]) <= cache:
+        loop -= 1
     total = 0.0
-    for touch, size in zip(touches, sizes, strict=True):
+    for touch, size in zip(work.touches, below[loop], strict=True):
         outer = loop
         while outer and not touch.moves(outer - 1) and size <= cache // 2:
             outer -= 1
-        moved = size * prod(extents[:outer])
+        moved = size * prod(work.extents[:outer])
         total += moved if outer else 0.0 if _stays(touch, cache) else size
     return total
 

@@ -90,8 +90,8 @@ def siblings(
         late = {name: choices, **late}
     for chosen in reversed([*product(*late.values())]):
         other = {**decisions, **dict(zip(late, chosen, strict=True))}
-        each = program(space, mod, func, target, Chance(None, other, strict=False))
-        if each is not None and other != decisions:
+        chance = Chance(None, other, strict=False)
+        if other != decisions and (each := program(space, mod, func, target, chance)):
             yield each
 
 

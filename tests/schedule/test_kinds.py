@@ -3,6 +3,8 @@
 import pytest
 
 import minimlc as mlc
+from minimlc.schedule.finish import proven
+from minimlc.schedule.primitive import put_off
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 from tests.schedule.programs import MatmulRelu
@@ -136,3 +138,12 @@ def test_what_a_schedule_says_of_its_blocks():
     nested = SCH.split("k", [None, 2]).blockize("k_1")
     assert nested.child_blocks("k_0") == ["Y_o"] and nested.child_blocks("Y_o") != []
     refuses("E105", lambda: SCH.child_blocks("D"))
+
+
+def test_what_is_noted_is_proven_as_it_was_without_the_note():
+    with put_off():
+        right = SCH.parallel("i").annotate("j", "note", 1).annotate("j", "more", 2)
+        wrong = SCH.parallel("k").annotate("j", "note", 1).annotate("j", "more", 2)
+    assert proven(right.func) is proven(right.func) is right.func
+    for _ in range(2):
+        refuses("E104", lambda: proven(wrong.func), "k=0 and k=1")

@@ -10,7 +10,7 @@ import pytest
 import minimlc as mlc
 from minimlc.schedule import PRIMITIVES
 from minimlc.schedule import loops as loop_rules
-from minimlc.schedule.trace import MOST_STEPS, MOST_TEXT, Decided
+from minimlc.schedule.trace import MOST_STEPS, MOST_TEXT, Decided, frozen
 from tests.helpers import assert_same, refuses
 from tests.schedule.programs import Chain, MatmulRelu
 
@@ -151,3 +151,33 @@ def test_every_primitive_has_named_typed_arguments():
         for parameter in list(inspect.signature(rule).parameters.values())[1:]:
             assert parameter.annotation is not inspect.Parameter.empty, name
             assert parameter.kind is not inspect.Parameter.VAR_KEYWORD, name
+
+
+def test_calls_that_are_alike_are_told_apart():
+    values = (1, True, 1.0, "1", (1,), [1.0], (True,), ("1",), 0.0, -0.0, {"a": 1}, {"a": True})
+    for _ in range(2):  # the second time they are remembered
+        for value in values:
+            sch = mlc.Schedule(Chain).annotate("i", "note", value)
+            kept = sch.trace[-1][1]["value"]
+            assert repr(kept) == repr(frozen(value))
+    assert tiled_by([None, 2]).trace == tiled_by((None, 2)).trace
+    refuses("E118", lambda: tiled_by([None, True]), "factors")
+
+
+def tiled_by(factors) -> mlc.Schedule:
+    return mlc.Schedule(Chain).split("i", factors)
+
+
+def test_a_changed_trace_changes_no_later_call():
+    sch = mlc.Schedule(Chain).split("i", [None, 2])
+    sch.trace[0][1]["factors"] = (None, 4)
+    assert tiled_by([None, 2]).trace[0][1]["factors"] == (None, 2)
+
+
+def test_a_number_of_another_kind_is_not_a_remembered_one():
+    class Two(int):
+        def __repr__(self) -> str:
+            return "4"
+
+    assert tiled_by([None, 4]).trace[0][1]["factors"] == (None, 4)
+    assert tiled_by([None, Two(2)]).trace[0][1]["factors"] == (None, 2)

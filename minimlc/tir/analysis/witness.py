@@ -1,6 +1,6 @@
 """Two iterations that touch one element: the example in an error about a dependence."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -185,19 +185,19 @@ def _differing(
     return i, int(others[nearest])
 
 
-def direction_vectors(conflict: Conflict, loops: Iterable[For]) -> Iterable[tuple[str, ...]]:
-    """Every combination of directions of the given shared loops that a conflict may have, where
-    the shared loops outside of them have the same value.
+def direction_vectors(
+    conflict: Conflict, loops: Iterable[For], matters: Callable[[tuple[str, ...]], bool]
+) -> Iterable[tuple[str, ...]]:
+    """Every combination of directions of the given shared loops that `matters` and that a conflict
+    may have, where the shared loops outside of them have the same value.
     """
-    chosen = list(loops)
-    names = {loop.var for loop in chosen}
+    chosen = [loop.var for loop in loops]
     outside: dict[Var, Direction] = {}
     for loop in conflict.common:
-        if loop.var in names:
+        if loop.var in chosen:
             break
         outside[loop.var] = "0"
-    choices = [[s for s in "0+-" if conflict.possible({**outside, loop.var: s})] for loop in chosen]
-    for signs in product(*choices):
-        vector = dict(zip((loop.var for loop in chosen), signs, strict=True))
-        if conflict.possible({**outside, **vector}):
+    choices = [[s for s in "0+-" if conflict.possible({**outside, var: s})] for var in chosen]
+    for signs in filter(matters, product(*choices)):
+        if conflict.possible({**outside, **dict(zip(chosen, signs, strict=True))}):
             yield signs
