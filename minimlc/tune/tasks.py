@@ -18,7 +18,7 @@ from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune.outcome import check_ran
-from minimlc.tune.records import Result
+from minimlc.tune.records import Result, TuneError
 from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.search import SEARCHED, Search, Trial, Tuned, ending, finals, rounds
 from minimlc.tune.spaces import usual
@@ -103,15 +103,20 @@ def search_model(
     observe: Callable[[Task, Trial], None] | None = None,
     seconds: float | None = None,
 ) -> TunedModel:
-    """Tune a model's functions with `trials` in all: after a first batch each, the next batch goes
-    to the task whose calls are expected to save most time by it. It ends after `seconds`, of which
-    the last third is for measuring the best of each again; Ctrl-C gives the best so far.
+    """Tune a model's functions with `trials` in all, but one each at least: after a first batch
+    each, the next batch goes to the task whose calls are expected to save most time by it. It ends
+    after `seconds`, of which the last third is for measuring the best of each again; Ctrl-C gives
+    the best so far.
 
-    A task is measured with its constants packed, as the model packs them once.
+    A task is measured with its constants packed, as the model packs them once. Raises `TuneError`
+    E902 for a module without graph functions, E909 where nothing ran.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
     chosen, lowered = Target.of(target), _lowered(mod)
+    if not any(isinstance(func, Function) for _, func in lowered.entries):
+        why = "search_model tunes what graph functions call, and the module has none"
+        raise TuneError(why, code="E902", hint="mlc.tune.search(mod)")
     each = _tasks(lowered)
     searches = [
         Search(IRModule.of({"main": task.func}), "main", chosen, usual(chosen), key)

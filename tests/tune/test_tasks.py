@@ -9,6 +9,7 @@ import pytest
 import minimlc as mlc
 from minimlc.script import R
 from minimlc.tune import search_model, tasks
+from tests.helpers import refuses
 from tests.tune.stand_in import InProcess, Pretended, Remembered
 
 
@@ -101,3 +102,9 @@ def test_ctrl_c_at_the_end_ends_all_of_a_model():
     assert [bool(result.again) for _, result in part] == [True, False]
     _, at_once = searched(asked - sum(3 * len(result.again) for _, result in whole))
     assert at_once < asked and at_once == sum(len(result.records) for _, result in whole)
+
+
+def test_a_module_without_a_graph_has_no_tasks():
+    mod = mlc.IRModule.of({"main": tasks(MODEL)[0].func})
+    refuses("E902", lambda: search_model(mod, runner=InProcess()), "tune.search(mod)")
+    assert tasks(mod) == ()
