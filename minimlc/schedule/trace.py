@@ -214,7 +214,9 @@ def _is_builtin(value: Any) -> bool:
         return all(map(_is_builtin, value))
     if kind is dict:
         return _is_builtin((*value, *value.values()))
-    return value is None or kind in (str, int, bool, float)
+    if kind is int:
+        return -WIDEST <= value < WIDEST  # Python writes no decimals of much wider ones
+    return value is None or kind in (str, bool, float)
 
 
 def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> dict[str, Any]:

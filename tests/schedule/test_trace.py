@@ -162,6 +162,7 @@ def test_calls_that_are_alike_are_told_apart():
             assert repr(kept) == repr(frozen(value))
     assert tiled_by([None, 2]).trace == tiled_by((None, 2)).trace
     refuses("E118", lambda: tiled_by([None, True]), "factors")
+    refuses("E118", lambda: tiled_by([None, 10**6000]), "bits")
 
 
 def tiled_by(factors) -> mlc.Schedule:
