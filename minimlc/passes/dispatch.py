@@ -27,6 +27,9 @@ OURS, RECORD = "minimlc", "dispatch"
 Clock: TypeAlias = Callable[[Callable[..., Any], Sequence[np.ndarray]], float]
 """The seconds of a call of a function with some arguments."""
 
+Ours: TypeAlias = Callable[[IRModule], IRModule]
+"""What our own function is built from."""
+
 
 class Piece(NamedTuple):
     """What looks like `pattern` can be computed by the registered `functions`, of which those
@@ -39,8 +42,16 @@ class Piece(NamedTuple):
     functions: tuple[str, ...]
 
 
+
+def _by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
+    *bias, out = rest
+    np.matmul(x, w.T, out=out)
+    for each in bias:
+        np.add(out, each, out=out)
+
+
 register_func("numpy.matmul", lambda x, w, out: np.matmul(x, w, out=out))
-register_func("numpy.linear", lambda x, w, b, out: np.add(np.matmul(x, w.T, out=out), b, out=out))
+register_func("numpy.linear", _by_numpy)
 
 
 def _by_torch(name: str) -> Callable[..., None]:
@@ -61,6 +72,7 @@ x, w, b = wildcard("x", dtype="float32"), wildcard("w"), wildcard("b")
 PIECES = (
     Piece(call("matmul", x, w, out_dtype=""), (x, w), ("numpy.matmul", "torch.matmul")),
     Piece(call("linear", x, w, b), (x, w, b), ("numpy.linear", "torch.linear")),
+    Piece(call("linear", x, w), (x, w), ("numpy.linear", "torch.linear")),
 )
 """Products in float32, by numpy's BLAS and by torch."""
 
@@ -77,6 +89,7 @@ def dispatch(
     *,
     choices: Mapping[str, str] | None = None,
     clock: Clock = seconds,
+    ours: Ours = lambda mod: mod,
 ) -> IRModule:
     """Have a library compute each piece that it computes faster than a kernel of ours.
 
@@ -86,7 +99,8 @@ def dispatch(
     called with random inputs: results must agree (`CompileError` E235 otherwise), then the fastest
     by `clock` is taken, once for all pieces that are alike. Pieces of symbolic sizes stay. The
     module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
-    time, are taken over unmeasured.
+    time, are taken over unmeasured. What `ours` makes of a piece is our own candidate, by default
+    what `build` makes of it.
 
         fast = mlc.dispatch(mod)
         chosen(fast)           # {"matmul(x, w, out_dtype='') of (64, 64), (64, 64)": "minimlc"}
@@ -104,7 +118,7 @@ def dispatch(
             return None
         key = f"{piece.pattern!r} of {', '.join(map(_text, args))}"
         if key not in known:
-            known[key] = fastest(piece, args, clock)
+            known[key] = fastest(piece, args, clock, ours)
         used[key] = known[key]
         return (
             None if used[key] == OURS else _by_library(used[key], args, match.value(match.pattern))
@@ -123,7 +137,9 @@ def chosen(mod: IRModule) -> dict[str, str]:
     return dict(dict(mod.attrs).get(RECORD, ()))  # type: ignore[call-overload]
 
 
-def fastest(piece: Piece, args: Sequence[Expr], clock: Clock = seconds) -> str:
+def fastest(
+    piece: Piece, args: Sequence[Expr], clock: Clock = seconds, ours: Ours = lambda mod: mod
+) -> str:
     """Who computes a piece of these arguments fastest: "minimlc", or a registered function."""
     names = (OURS, *(name for name in piece.functions if name in registered()))
     random = np.random.default_rng(0)
@@ -135,7 +151,8 @@ def fastest(piece: Piece, args: Sequence[Expr], clock: Clock = seconds) -> str:
     times: dict[str, float] = {}
     expected = None
     for name in names:
-        function = build(_alone(piece, args, name))["main"]
+        alone = _alone(piece, args, name)
+        function = build(ours(alone) if name == OURS else alone)["main"]
         result = function(*arrays)
         expected = result if expected is None else expected
         _check(name, result, expected)

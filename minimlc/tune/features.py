@@ -187,8 +187,7 @@ def _of_store(store: Store, loops: Nest, parts: Parts, target: Target) -> dict[s
     work = Work(extents, kinds, touches, reduces)
     runs = prod(extents)
     operations = _operations(store.value)
-    size = DTYPES[store.buffer.dtype].bits
-    width = target.vector_bits // size or 1
+    width = target.vector_bits // DTYPES[store.buffer.dtype].bits or 1
     lane = len(kinds) - 1 if kinds and kinds[-1] == "vectorized" else None
     lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), lane)
     vectors = runs / min(width, extents[lane]) if lane is not None else runs

@@ -23,22 +23,12 @@ from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tune import model
+from minimlc.tune import model, spaces
 from minimlc.tune.features import NAMES
 from minimlc.tune.outcome import Trial, Tuned, check_ran, comparable, keep_trials
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.spaces import (
-    Program,
-    Space,
-    candidate,
-    fixed,
-    legal,
-    program,
-    replayed,
-    siblings,
-    usual,
-)
+from minimlc.tune.spaces import Program, Space, candidate, program
 
 STRATEGIES = ("evolution", "random", "replay")
 BATCH = 8  # trials that are chosen together, before a model learns from them
@@ -80,13 +70,13 @@ class Search:
         """
         self.drawn += 1
         numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
-        chance = fixed(decisions, int(numbers.integers(1 << 63)))
+        chance = spaces.fixed(decisions, int(numbers.integers(1 << 63)))
         return self._new(program(self.space, self.mod, self.func, self.target, chance))
 
     def default(self) -> Program:
         """The space without a key."""
         try:
-            point = legal(self.space, self.mod, self.func, self.target, Chance())
+            point = spaces.legal(self.space, self.mod, self.func, self.target, Chance())
         except ScheduleError as error:
             why = f'the space makes no program of "{self.func}": {str(error).splitlines()[0]}'
             raise ScheduleError(why, code="E163", hint="space(mlc.Schedule(mod))") from error
@@ -121,7 +111,7 @@ class Search:
         drawn = (numbers.random() < AT_RANDOM for _ in repeat(None))
         for point in self.points(({} if each else next(children, {}) for each in drawn), count):
             self.family += 1
-            others = siblings(self.space, self.mod, self.func, self.target, point)
+            others = spaces.siblings(self.space, self.mod, self.func, self.target, point)
             new = point, *filter(None, map(self._new, others))
             self.pool += [(self.family, one) for one in new]
             if len(self.pool) >= most:
@@ -233,7 +223,7 @@ def search(
         hint = did_you_mean(str(strategy), STRATEGIES)
         raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
     chosen = Target.of(target)
-    state = Search(alone, start.func_name, chosen, space or usual(chosen), key)
+    state = Search(alone, start.func_name, chosen, space or spaces.usual(chosen), key)
     default = "the default" if space is None else "the first program of this space"
     stopped, again = "", dict[int, tuple[Result, ...]]()
     with measuring(runner) as measures:
@@ -258,7 +248,7 @@ def search(
 
 def _beside_the_recipe(state: Search, runner: Measures, database: Any, host: str | None) -> None:
     """Have a database know the recipe's program, too: `build` takes the best that it knows."""
-    point = program(usual(state.target), state.mod, state.func, state.target, Chance())
+    point = program(spaces.usual(state.target), state.mod, state.func, state.target, Chance())
     if point is not None:
         one = candidate(state.mod, state.func, state.target, point)
         known = _recorded(state, database, host or getattr(runner, "host", None))
@@ -364,7 +354,7 @@ def _recorded(state: Search, database: Any, host: str | None) -> dict[str, list[
 def _replayed(state: Search, measured: Mapping[str, Sequence[Result]]) -> list[Program]:
     """The programs that a database has, the fastest first."""
     ok = sorted((r[0].score, trace) for trace, r in measured.items() if isfinite(r[0].score))
-    return [replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
+    return [spaces.replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
 
 
 def _results(

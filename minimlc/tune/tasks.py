@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from math import inf, isfinite
 from statistics import median
 from time import perf_counter
@@ -20,7 +21,7 @@ from minimlc.tir.nodes import PrimFunc
 from minimlc.tune.outcome import check_ran
 from minimlc.tune.records import Result, TuneError
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.search import SEARCHED, Search, Trial, Tuned, ending, finals, rounds
+from minimlc.tune.search import EARLIEST, SEARCHED, Search, Trial, Tuned, ending, finals, rounds
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
@@ -57,7 +58,9 @@ class TunedModel:
 
     def __repr__(self) -> str:
         head = f"{len(self.tasks)} tasks, {self.speedup:.3g} times as fast as by default together"
-        rows = (f"{', '.join(t.names)}, called {t.calls} times: {each}" for t, each in self.tasks)
+        rows = [f"{', '.join(t.names)}, called {t.calls} times: {each}" for t, each in self.tasks]
+        by: Any = dict(self.mod.attrs).get("dispatch", ())
+        rows += [f"{piece}: by {name}" for piece, name in by if name != "minimlc"]
         return "\n  ".join([head, *rows])
 
 
@@ -102,17 +105,29 @@ def search_model(
     target: str | Target | None = None,
     observe: Callable[[Task, Trial], None] | None = None,
     seconds: float | None = None,
+    libraries: bool = False,
 ) -> TunedModel:
     """Tune a model's functions with `trials` in all, but one each at least: after a first batch
     each, the next batch goes to the task whose calls are expected to save most time by it. It ends
     after `seconds`, of which the last third is for measuring the best of each again; Ctrl-C gives
     the best so far.
 
-    A task is measured with its constants packed, as the model packs them once. Raises `TuneError`
-    E902 for a module without graph functions, E909 where nothing ran.
+    A task is measured with its constants packed, as the model packs them once. With `libraries`,
+    `mlc.dispatch` first has numpy's BLAS, or torch where it is installed, compute the products that
+    they compute faster, in this process, than the best of a search of such a product alone: 24
+    trials at most, in a tenth of the time. Raises `TuneError` E902 for a module without graph
+    functions, E909 where nothing ran.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
+    if libraries:
+        options: Any = {"key": key, "database": database, "target": target, "observe": observe}
+        with measuring(runner) as options["runner"]:
+            few: Any = {"trials": min(trials, EARLIEST), "seconds": seconds and seconds / 10}
+            by = import_module("minimlc.passes.dispatch").dispatch
+            mod = by(mod, ours=lambda alone: search_model(alone, **few, **options).mod)
+            left = seconds and max(last - perf_counter(), seconds / 10)
+            return search_model(mod, trials=trials, seconds=left, **options)
     chosen, lowered = Target.of(target), _lowered(mod)
     if not any(isinstance(func, Function) for _, func in lowered.entries):
         why = "search_model tunes what graph functions call, and the module has none"
@@ -122,13 +137,12 @@ def search_model(
         Search(IRModule.of({"main": task.func}), "main", chosen, usual(chosen), key)
         for task in each
     ]
-    seen = [partial(observe, task) if observe else None for task in each]
     reasons = ["trials"] * len(each)
     again = [dict[int, tuple[Result, ...]]() for _ in each]
     with measuring(runner) as measures:
         running = {
-            at: rounds(searches[at], measures, database, trials, observe=seen[at])
-            for at in range(len(each))
+            at: rounds(one, measures, database, trials, observe=observe and partial(observe, task))
+            for at, (one, task) in enumerate(zip(searches, each, strict=True))
         }
         try:
             while running and sum(len(search.trials) for search in searches) < trials:

@@ -1,5 +1,7 @@
 """Whole models: which functions are tuned, in which order, and that the model stays the same."""
 
+from collections import Counter
+from functools import partial
 from importlib import import_module
 from itertools import count
 
@@ -108,3 +110,29 @@ def test_a_module_without_a_graph_has_no_tasks():
     mod = mlc.IRModule.of({"main": tasks(MODEL)[0].func})
     refuses("E902", lambda: search_model(mod, runner=InProcess()), "tune.search(mod)")
     assert tasks(mod) == ()
+
+
+def test_libraries_compete_with_what_a_search_makes_of_a_product(monkeypatch):
+    asked, seen = Counter(), []
+
+    def clock(function, arrays):
+        """Ours is asked first. The narrow product is faster by numpy, the wide one by ours."""
+        width = function(*arrays).shape[-1]
+        asked[width] += 1
+        return asked[width] * (1.0 if width == 64 else -1.0)
+
+    passes = import_module("minimlc.passes.dispatch")
+    pieces = [passes.PIECES[0]._replace(functions=("numpy.matmul",))]
+    monkeypatch.setattr(passes, "dispatch", partial(passes.dispatch, pieces=pieces, clock=clock))
+    runner = InProcess(2)
+    tuned = search_model(
+        MODEL, runner=runner, trials=4, libraries=True, observe=lambda task, _: seen.append(task)
+    )
+    assert asked == {48: 2, 64: 2}
+    assert len({task.names for task in seen}) == 3  # a product alone, a relu, a product with one
+    assert tuned.mod.script().count('R.call_dps_packed("numpy.matmul"') == 2
+    assert "(48, 48) float32 constant: by numpy.matmul" in repr(tuned)
+    assert ": by minimlc" not in repr(tuned)
+    x = RNG.standard_normal((32, 48)).astype("float32")
+    expected = mlc.build(MODEL)["main"](x)
+    assert np.allclose(mlc.build(tuned.mod)["main"](x), expected, rtol=1e-4, atol=1e-4)
