@@ -51,7 +51,7 @@ CORE = {
     "graph": 1728,
     "graph/ops": 2943,
     "script": 2429,
-    "schedule": 2703,
+    "schedule": 2712,
     "passes": 2288,
     "codegen": 212,
     "codegen/llvm": 1761,

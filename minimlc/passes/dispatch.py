@@ -42,7 +42,6 @@ class Piece(NamedTuple):
     functions: tuple[str, ...]
 
 
-
 def _by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
     *bias, out = rest
     np.matmul(x, w.T, out=out)

@@ -162,7 +162,7 @@ def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     if func in _PROVEN:
         return func
     if func in _CLAIMS:
-        return as_proven(func, proven(_CLAIMS[func], code, hint))
+        return as_proven(func, proven(_CLAIMS.pop(func), code, hint))
     _check_scopes(func)
     try:
         check_blocks(func)
@@ -185,7 +185,7 @@ def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
     if other in _PROVEN:
         _PROVEN.add(func)
     else:
-        _CLAIMS[func] = other
+        _CLAIMS[func] = _CLAIMS.get(other, other)
     return func
 
 

@@ -13,7 +13,8 @@ Move = Callable[[Any], Any]
 
 
 class Redirect(Mutator):
-    """Makes every access of some buffers another one: `moves` says which, by buffer.
+    """Makes every access of some buffers another one: `moves` says which, by buffer. An expression
+    that reads none of them stays as it is.
 
     `stores=False` leaves the stores as they are.
     """

@@ -174,7 +174,7 @@ class Schedule:
         try:
             after, arguments = run(self.func, name, arguments, label)
             trace = Trace((*self.trace, (name, arguments)))
-            if not (is_plain and plain(arguments.get("decision"))):
+            if not (plain(tuple(arguments.values())) if "decision" in arguments else is_plain):
                 text = call_text(name, arguments)
                 raise ScheduleError(f"{text}: a trace holds plain, finite values", code="E118")
         except NoSuchName as error:

@@ -5,7 +5,8 @@ import json
 import math
 import types
 import typing
-from collections.abc import Collection, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -165,9 +166,16 @@ def plain(value: Any) -> bool:
     )
 
 
+_OWN: dict[type, Callable[[Any], Any]] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+}
+
+
 def frozen(value: Any) -> Any:
-    """Lists as tuples, dictionaries as notes and numpy's numbers as Python's, all the way down;
-    index maps as text.
+    """Lists as tuples, dictionaries as notes, and numbers and texts of other kinds, such as numpy's
+    or those of an enumeration, as Python's own, all the way down; index maps as text.
     """
     if isinstance(value, dict):
         return Notes((key, frozen(each)) for key, each in value.items())
@@ -175,6 +183,9 @@ def frozen(value: Any) -> Any:
         return str(IndexMap.of(value))
     if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
         return value.item()
+    for kind, own in _OWN.items():
+        if isinstance(value, kind) and not isinstance(value, bool):
+            return own(value)
     if isinstance(value, Notes):
         return value
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
@@ -188,15 +199,16 @@ class BoundCall(NamedTuple):
     is_plain: bool
 
 
-_CALLS: dict[tuple[Rule, str], BoundCall] = {}
-"""Calls that were bound, the last ones, by the very text of what they were given."""
+_CALLS: OrderedDict[tuple[str, Rule, str], BoundCall] = OrderedDict()
+"""Calls that were bound, by the very text of what they were given."""
 MOST_CALLS, LONGEST_CALL = 2048, 1024
+"""How many of them are remembered, the last ones, and the characters of a text at the most."""
 
 
 def bound_call(name: str, args: Sequence[Any], options: dict[str, Any]) -> BoundCall:
-    """A call with its arguments frozen and of the right types; those left out stay out."""
+    """A call of a primitive, bound once for arguments of Python's own types that are the same."""
     text = repr((args, options)) if _is_builtin((*args, options)) else ""
-    given = (RULES[name], text) if 0 < len(text) < LONGEST_CALL else None
+    given = (name, RULES[name], text) if 0 < len(text) < LONGEST_CALL else None
     bound = _CALLS.pop(given, None) if given else None
     if bound is None:
         arguments = bound_arguments(name, args, options)
@@ -232,7 +244,7 @@ def bound_arguments(name: str, args: Sequence[Any], options: dict[str, Any]) -> 
     return arguments
 
 
-_DONE: dict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = {}
+_DONE: OrderedDict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = OrderedDict()
 """What steps made of functions, proven or not, the last ones: programs of one space begin alike."""
 MOST_DONE = 2048
 
@@ -259,11 +271,13 @@ def run(
     return done, arguments
 
 
-def _keep(table: dict[K, V], key: K, value: V, most: int) -> None:
-    """Enter a value as the last one, and forget the first where there are too many."""
+def _keep(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """Enter a value as the last one, and forget the first where there are too many. Other threads
+    may do so meanwhile.
+    """
     table[key] = value
     if len(table) > most:
-        table.pop(next(iter(table)), None)
+        table.popitem(last=False)
 
 
 def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

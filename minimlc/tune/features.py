@@ -146,7 +146,7 @@ Nest = tuple[tuple[Var, int, str], ...]
 """Loops from outer to inner: variable, extent and kind."""
 
 Parts = tuple[tuple[Access, int], ...]
-"""Accesses without their loops, and of how many of those all uses of its buffer are inside."""
+"""Accesses, less their loops and place, and inside how many loops all uses of its buffer are."""
 
 
 def _works(func: PrimFunc) -> Iterator[tuple[Store, tuple[For, ...], Parts]]:
@@ -167,7 +167,7 @@ def _works(func: PrimFunc) -> Iterator[tuple[Store, tuple[For, ...], Parts]]:
         if store is not None:
             together[store].append(item)
     for store, parts in together.items():
-        alone = (item._replace(loops=(), order=0) for item in parts)
+        alone = (it._replace(loops=(), order=0, block=None, node=store) for it in parts)
         fixed = (len(common.get(item.buffer, ())) for item in parts)
         yield store, parts[0].loops, tuple(zip(alone, fixed, strict=True))
 

@@ -1,8 +1,12 @@
 """bind, notes, unit loops, and what a schedule says of its blocks."""
 
+import gc
+import weakref
+
 import pytest
 
 import minimlc as mlc
+from minimlc.schedule import PRIMITIVES, finish
 from minimlc.schedule.finish import proven
 from minimlc.schedule.primitive import put_off
 from tests.corpus.test_corpus import assert_right
@@ -140,10 +144,22 @@ def test_what_a_schedule_says_of_its_blocks():
     refuses("E105", lambda: SCH.child_blocks("D"))
 
 
-def test_what_is_noted_is_proven_as_it_was_without_the_note():
+def test_what_is_noted_is_proven_as_it_was_without_the_note(monkeypatch):
     with put_off():
-        right = SCH.parallel("i").annotate("j", "note", 1).annotate("j", "more", 2)
+        right = SCH.parallel("i")
+        noted = right.annotate("j", "note", 1).annotate("j", "more", 2)
         wrong = SCH.parallel("k").annotate("j", "note", 1).annotate("j", "more", 2)
-    assert proven(right.func) is proven(right.func) is right.func
     for _ in range(2):
         refuses("E104", lambda: proven(wrong.func), "k=0 and k=1")
+    assert proven(right.func) is right.func
+    monkeypatch.setattr(finish, "check_blocks", None)
+    assert proven(noted.func) is proven(noted.func) is noted.func
+
+
+def test_any_number_of_notes_is_proven():
+    func, first = SCH.func, None
+    for value in range(2000):
+        func = PRIMITIVES["annotate"](func, "i", "note", value)
+        first = first or weakref.ref(func)
+    gc.collect()
+    assert proven(func) is func and first() is None

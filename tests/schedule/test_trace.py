@@ -3,6 +3,7 @@
 import inspect
 import json
 import random
+from enum import StrEnum
 
 import numpy as np
 import pytest
@@ -175,10 +176,17 @@ def test_a_changed_trace_changes_no_later_call():
     assert tiled_by([None, 2]).trace[0][1]["factors"] == (None, 2)
 
 
-def test_a_number_of_another_kind_is_not_a_remembered_one():
+def test_numbers_and_texts_of_other_kinds_are_pythons_own():
     class Two(int):
         def __repr__(self) -> str:
             return "4"
 
+    class Name(StrEnum):
+        LOOP = "i"
+
     assert tiled_by([None, 4]).trace[0][1]["factors"] == (None, 4)
-    assert tiled_by([None, Two(2)]).trace[0][1]["factors"] == (None, 2)
+    sch = mlc.Schedule(Chain).split(Name.LOOP, [None, Two(2)])
+    assert sch.trace[0][1] == {"loop": "i", "factors": (None, 2)}
+    assert [type(value) for value in sch.trace[0][1].values()] == [str, tuple]
+    for other in (tiled_by([None, 2]), mlc.Schedule.replay(Chain, sch.trace.to_json())):
+        assert mlc.structural_equal(sch.mod, other.mod)
