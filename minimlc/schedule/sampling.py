@@ -22,6 +22,7 @@ import numpy as np
 
 from minimlc.errors import ScheduleError
 from minimlc.module import IRModule
+from minimlc.schedule.calls import bound_call, frozen, literal
 from minimlc.schedule.primitive import (
     PRIMITIVES,
     SAMPLES,
@@ -32,7 +33,7 @@ from minimlc.schedule.primitive import (
     refuse,
 )
 from minimlc.schedule.schedule import Schedule
-from minimlc.schedule.trace import bound_call, decision_name, frozen, literal
+from minimlc.schedule.trace import decision_name
 from minimlc.schedule.tree import find_block, find_loop
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import PrimFunc

@@ -19,19 +19,11 @@ from minimlc.errors import (
     near_misses,
 )
 from minimlc.module import History, IRModule, Step, not_a_module
+from minimlc.schedule.calls import bound_call, call_text, parameters, plain, split_arguments
 from minimlc.schedule.dropped import warn_if_dropped
 from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance
-from minimlc.schedule.trace import (
-    Trace,
-    bound_call,
-    call_text,
-    no_replay,
-    parameters,
-    plain,
-    run,
-    split_arguments,
-)
+from minimlc.schedule.trace import Trace, no_replay, run
 from minimlc.schedule.tree import (
     NoSuchName,
     Place,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import minimlc as mlc
 from minimlc.module import IRModule
 from minimlc.schedule import PRIMITIVES, Trace
-from minimlc.schedule.trace import frozen
+from minimlc.schedule.calls import frozen
 from tests.fuzz.draw import Step, random_step
 from tests.fuzz.subject import DIFFERENT, Subject, difference
 

@@ -11,7 +11,8 @@ import pytest
 import minimlc as mlc
 from minimlc.schedule import PRIMITIVES
 from minimlc.schedule import loops as loop_rules
-from minimlc.schedule.trace import MOST_STEPS, MOST_TEXT, Decided, frozen
+from minimlc.schedule.calls import frozen
+from minimlc.schedule.trace import MOST_STEPS, MOST_TEXT, Decided
 from tests.helpers import assert_same, refuses
 from tests.schedule.programs import Chain, MatmulRelu
 

@@ -11,7 +11,6 @@ from minimlc.node import replace
 from minimlc.tir.nodes import Seq
 from minimlc.tune.features import NAMES, estimate, features, measures
 from tests.fuzz.spaces import drawn
-from tests.helpers import some_and_more
 from tests.recipes.programs import matmul, target
 from tests.recipes.test_fuzz import KINDS
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from minimlc.errors import CompileError, ScheduleError, near_misses
 from minimlc.module import Step
+from minimlc.schedule.calls import call_text, literal
 from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.tensor.intrin import find_intrin, intrins
-from minimlc.schedule.trace import call_text, literal, run
+from minimlc.schedule.trace import run
 from minimlc.schedule.tree import NoSuchName, find_block, find_loop, names_of
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import constant_value
