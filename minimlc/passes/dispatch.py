@@ -42,7 +42,7 @@ class Piece(NamedTuple):
     functions: tuple[str, ...]
 
 
-def _by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
+def _linear_by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
     *bias, out = rest
     np.matmul(x, w.T, out=out)
     for each in bias:
@@ -50,7 +50,7 @@ def _by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
 
 
 register_func("numpy.matmul", lambda x, w, out: np.matmul(x, w, out=out))
-register_func("numpy.linear", _by_numpy)
+register_func("numpy.linear", _linear_by_numpy)
 
 
 def _by_torch(name: str) -> Callable[..., None]:
