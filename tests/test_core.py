@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 124,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2548,
+    "recipes": 2557,
     "frontends": 867,
     "tile": 398,
     "apart": 582,

@@ -23,14 +23,16 @@ from minimlc.target import Target
 from minimlc.tir.analysis.arith import flat, variables
 from minimlc.tir.nodes import IfThenElse, Load, Select, Store, Var
 
-VECTORS = 8
-"""Vectors of partial sums: adders and load ports are then about equally busy."""
+VECTORS, ENOUGH = 8, 2048
+"""Vectors of partial sums: adders and load ports are then about equally busy. Of two rows, each has
+enough with so many bits of them.
+"""
 
 LONG_ROW = 16
 """A sum over several axes fits this recipe if the last has at least so many elements."""
 
-SHORT_ROW, MOST_ROWS = 512, 4
-"""Bytes of a short row, and how many of them take each step together."""
+SHORT_ROW, PAGE = 512, 4096
+"""Bytes of a row of which four take each step together, and of one of which two do."""
 
 HALF_A_PAGE = 2048
 """Bytes: of shorter rows, the hardware prefetches the next one in the same page by itself."""
@@ -63,8 +65,10 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     others = [name for name in sch.blocks() if name not in names]
     deep = {name: rows_deep(sch, name) for name in names if is_along_rows(sch, name)}
     partial: list[str] = []
+    at_once = 1 if names[-1] in deep else rows_at_once(sch, names[-1], target)
+    vectors = min(VECTORS, ENOUGH // target.vector_bits) if at_once == 2 else VECTORS
     for name in deep:
-        before, sch = sch, in_lanes(sch, name, target)
+        before, sch = sch, in_lanes(sch, name, target, vectors)
         partial += sch.added(before)
     left = [name for name in sch.blocks() if name not in others]
     while left:
@@ -82,7 +86,8 @@ def last_rows(
     together = 1
     if rows and rows == sch.loops(last)[:-1] and last not in (*deep, *partial):
         several = (divisor(sch.extent(last, rows[-1]), most) for most in (1, 2, 4, 8))
-        sch, together = choose(sch, "rows_together", (rows_together(sch, last, rows), *several))
+        default = rows_together(sch, last, rows, target)
+        sch, together = choose(sch, "rows_together", (default, *several))
     if together > 1:
         sch, (outer, _) = sch.cut(last, rows[-1], together)
         rows = [*rows[:-1], outer]
@@ -197,17 +202,25 @@ def rows_deep(sch: Draft, name: str) -> int:
     return max((at + 1 for at, long in enumerate(spatial) if long), default=0)
 
 
-def rows_together(sch: Draft, last: str, rows: list[str]) -> int:
-    """Rows that take each step together: while one waits for its last few sums, others go on.
-
-    Long rows wait for memory instead.
-    """
+def rows_together(sch: Draft, last: str, rows: list[str], target: Target) -> int:
+    """Rows that take each step together, of those that there are."""
     if not rows:
         return 1
-    element = bytes_of(sch.store(last).buffer.dtype)
-    size = sch.extent(last, sch.loops(last)[-1]) * element
     count = sch.extent(last, rows[-1])
-    return divisor(count, min(MOST_ROWS, max(count // 2, 1))) if size <= SHORT_ROW else 1
+    return divisor(count, min(rows_at_once(sch, last, target), max(count // 2, 1)))
+
+
+def rows_at_once(sch: Draft, last: str, target: Target) -> int:
+    """How many rows could take each step together: while one waits for its last few sums, others
+    go on. Long rows wait for memory instead, and so do those of more than the caches hold.
+    """
+    loops = sch.loops(last)
+    if not loops:
+        return 1
+    size = sch.extent(last, loops[-1]) * bytes_of(sch.store(last).buffer.dtype)
+    total = sum(prod(each.shape) * bytes_of(each.dtype) for each in sch.func.params)
+    few = 2 if size <= PAGE and total <= target.l3 // 2 else 1
+    return 4 if size <= SHORT_ROW else few
 
 
 def one_sum(sch: Draft, name: str) -> Draft:
@@ -258,7 +271,7 @@ def walks_along(load: Load, var: Var) -> bool:
     return steps == [1]
 
 
-def in_lanes(sch: Draft, name: str, target: Target) -> Draft:
+def in_lanes(sch: Draft, name: str, target: Target, vectors: int = VECTORS) -> Draft:
     """Partial sums in vectors: each of n lanes adds up every n-th element of the row.
 
     Then the vectors are added up, and of many lanes the quarters: one lane after the other, each
@@ -271,7 +284,7 @@ def in_lanes(sch: Draft, name: str, target: Target) -> Draft:
     size = sch.extent(name, k)
     if size < 2 * lanes:
         return sch
-    sch, most = choose(sch, f"vectors of {name}", (VECTORS, 1, 2, 4, 12, 16))
+    sch, most = choose(sch, f"vectors of {name}", (vectors, 1, 2, 4, 8, 12, 16))
     fits = [n * lanes for n in range(most, 0, -1) if size >= 2 * n * lanes]
     wide = next((width for width in fits if size % width == 0 and 2 * width >= fits[0]), fits[0])
     widths = [wide, lanes] if wide > lanes else [wide]

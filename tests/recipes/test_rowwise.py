@@ -8,7 +8,6 @@ from benchmarks.programs import graph
 from minimlc import recipes
 from minimlc.codegen.lower import lower
 from minimlc.node import nodes_of, walk
-from minimlc.recipes.rowwise import MOST_ROWS
 from minimlc.schedule import Schedule
 from minimlc.schedule.tree import find_block
 from minimlc.script import R
@@ -46,7 +45,17 @@ def rows_at_a_time(mod: mlc.IRModule) -> int:
 
 @pytest.mark.parametrize(
     ("shape", "rows"),
-    [((8, 40), MOST_ROWS), ((2, 6, 20), 3), ((7, 40), 1), ((2, 40), 1), ((8, 200), 1), ((40,), 1)],
+    [
+        ((8, 40), 4),
+        ((2, 6, 20), 3),
+        ((7, 40), 1),
+        ((2, 40), 1),
+        ((8, 200), 2),
+        ((7, 200), 1),
+        ((4, 1024), 2),
+        ((4, 1025), 1),
+        ((40,), 1),
+    ],
     ids=str,
 )
 def test_short_rows_are_done_together(shape, rows):
@@ -90,7 +99,7 @@ def test_no_more_than_eight_lanes_are_added_up_one_after_the_other(bits, partial
 
 
 def test_a_long_row_is_gone_through_in_a_loop_on_wide_vectors():
-    made = recipes.rowwise(Schedule(softmax(4, 1024), check=False), target=wide(512)).mod
+    made = recipes.rowwise(Schedule(softmax(4, 1024), check=False), target=target(512, l3=4096)).mod
     (func,) = made.functions.values()
     around = [loop for loop in loops_in(func.body) if loop.var.name.startswith("k")]
     kinds = {loop.kind for loop in around if "_0" in loop.var.name and loop.extent.value == 8}
@@ -107,7 +116,7 @@ def notes(mod: mlc.IRModule) -> dict[str, object]:
 
 def test_rows_from_afar_are_asked_for_a_row_ahead():
     """The input by the last sum over it, the output by what writes it; by the outer loop's next."""
-    far = target(l1=64 * 1024, l2=4096)
+    far = target(l1=64 * 1024, l2=4096, l3=16 * 1024)
     mod = softmax(4, 1024)
     made = recipes.rowwise(Schedule(mod, check=False), target=far).mod
     assert [(note[0], note[1][0]) for note in notes(made).values()] == [
