@@ -35,7 +35,8 @@ class SearchProgress(View):
 
     `SearchProgress(tuned)` shows a search that has ended; `tuned.show()` does the same. `trials`
     is how many there will be, where that is known. `library` has times of others by name: a
-    `Timing`, samples or seconds. To interrupt a search, interrupt the kernel: `search` returns the
+    `Timing`, samples or seconds; what `search(..., libraries=)` measured is there by itself when
+    it has ended. To interrupt a search, interrupt the kernel: `search` returns the
     best so far. A trial's speed is how often it runs in the time of the default, which is trial 0.
     """
 
@@ -63,7 +64,11 @@ class SearchProgress(View):
             raise CompileError(why, hint="SearchProgress(mlc.tune.search(mod))")
         self.records: list[Tried] = []
         self.tuned = tuned
-        self.times = {str(name): _seconds(name, time) for name, time in (library or {}).items()}
+        again = {} if tuned is None else tuned.again
+        samples = {name: [s for each in again[name] for s in each.seconds] for name in again}
+        others = {name: times for name, times in samples.items() if isinstance(name, str) and times}
+        others |= library or {}
+        self.times = {str(name): _seconds(name, time) for name, time in others.items()}
         super().__init__(most=trials)
         if tuned is not None:
             self.records = list(tuned.records)

@@ -101,12 +101,14 @@ class Tried(Protocol):
 
 @runtime_checkable
 class Searched(Protocol):
-    """What a search came to: its trials, the first of which is the default, why it stopped, and
-    the trial that it chose, so many times as fast as the default.
+    """What a search came to: its trials, the first of which is the default, why it stopped, what
+    was measured `again` at its end, libraries' routines by name, and the trial that it chose, so
+    many times as fast as the default.
     """
 
     records: Sequence[Tried]
     stopped: str
+    again: Mapping[Any, Sequence[Any]]
 
     @property
     def winner(self) -> Tried: ...

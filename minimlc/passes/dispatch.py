@@ -27,8 +27,8 @@ OURS, RECORD = "minimlc", "dispatch"
 Clock: TypeAlias = Callable[[Callable[..., Any], Sequence[np.ndarray]], float]
 """The seconds of a call of a function with some arguments."""
 
-Ours: TypeAlias = Callable[[IRModule], IRModule]
-"""What our own function is built from."""
+Judge: TypeAlias = Callable[[Mapping[str, IRModule]], str]
+"""Who computes a piece best, of modules that have everybody's "main": "minimlc" comes first."""
 
 
 class Piece(NamedTuple):
@@ -88,7 +88,7 @@ def dispatch(
     *,
     choices: Mapping[str, str] | None = None,
     clock: Clock = seconds,
-    ours: Ours = lambda mod: mod,
+    judge: Judge | None = None,
 ) -> IRModule:
     """Have a library compute each piece that it computes faster than a kernel of ours.
 
@@ -98,8 +98,7 @@ def dispatch(
     called with random inputs: results must agree (`CompileError` E235 otherwise), then the fastest
     by `clock` is taken, once for all pieces that are alike. Pieces of symbolic sizes stay. The
     module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
-    time, are taken over unmeasured. What `ours` makes of a piece is our own candidate, by default
-    what `build` makes of it.
+    time, are taken over unmeasured. A `judge` chooses in another way, as a search on workers does.
 
         fast = mlc.dispatch(mod)
         chosen(fast)           # {"matmul(x, w, out_dtype='') of (64, 64), (64, 64)": "minimlc"}
@@ -110,6 +109,7 @@ def dispatch(
     """
     known = {**chosen(mod), **(choices or {})}
     used: dict[str, str] = {}
+    by = judge or partial(fastest, clock=clock)
 
     def replacement(piece: Piece, match: Match) -> Expr | None:
         args = [match[part] for part in piece.parts]
@@ -117,7 +117,8 @@ def dispatch(
             return None
         key = f"{piece.pattern!r} of {', '.join(map(_text, args))}"
         if key not in known:
-            known[key] = fastest(piece, args, clock, ours)
+            names = (OURS, *(name for name in piece.functions if name in registered()))
+            known[key] = by({name: _alone(piece, args, name) for name in names})
         used[key] = known[key]
         return (
             None if used[key] == OURS else _by_library(used[key], args, match.value(match.pattern))
@@ -136,27 +137,20 @@ def chosen(mod: IRModule) -> dict[str, str]:
     return dict(dict(mod.attrs).get(RECORD, ()))  # type: ignore[call-overload]
 
 
-def fastest(
-    piece: Piece, args: Sequence[Expr], clock: Clock = seconds, ours: Ours = lambda mod: mod
-) -> str:
-    """Who computes a piece of these arguments fastest: "minimlc", or a registered function."""
-    names = (OURS, *(name for name in piece.functions if name in registered()))
+def fastest(modules: Mapping[str, IRModule], clock: Clock = seconds) -> str:
+    """Whose function is the fastest here, of random inputs; all must compute the same."""
     random = np.random.default_rng(0)
-    arrays = [
-        random.standard_normal(arg.shape).astype(to_numpy(arg.dtype))
-        for arg in args
-        if not isinstance(arg, Constant)
-    ]
+    params = modules[OURS]["main"].params  # type: ignore[attr-defined]
+    arrays = [random.standard_normal(param.shape).astype(to_numpy(param.dtype)) for param in params]
     times: dict[str, float] = {}
     expected = None
-    for name in names:
-        alone = _alone(piece, args, name)
-        function = build(ours(alone) if name == OURS else alone)["main"]
+    for name, mod in modules.items():
+        function = build(mod)["main"]
         result = function(*arrays)
         expected = result if expected is None else expected
         _check(name, result, expected)
         times[name] = clock(function, arrays)
-    return min(names, key=lambda name: times[name])
+    return min(times, key=lambda name: times[name])
 
 
 def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:

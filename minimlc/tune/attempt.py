@@ -12,6 +12,7 @@ from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from minimlc.apart.copies import Tell
 from minimlc.errors import CompileError
@@ -19,11 +20,12 @@ from minimlc.files import write_atomically
 from minimlc.module import IRModule
 from minimlc.passes.pack_constants import packed
 from minimlc.recipes import CONSTANTS
+from minimlc.registry import get_function
 from minimlc.runtime.build import build
 from minimlc.runtime.executable import aligned_bytes
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.parallel import set_num_threads
-from minimlc.schedule import Schedule
+from minimlc.schedule import Schedule, Trace
 from minimlc.script import parse
 from minimlc.target import Target
 from minimlc.tir.equivalence.compare import TOLERANCE, first_difference, inputs
@@ -112,8 +114,9 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
     answer = functools.partial(Result, host=host())
     try:
         mod = parse(candidate.mod)
-        plain = Schedule(mod, candidate.func, check=False).func
-        sch = Schedule.replay(mod, candidate.trace, candidate.func, check=False)
+        plain, library = Schedule(mod, candidate.func, check=False).func, candidate.library
+        trace = Trace() if library else candidate.trace
+        sch = Schedule.replay(mod, trace, candidate.func, check=False)
     except CompileError as error:
         return answer("illegal", message=str(error))
     try:
@@ -122,16 +125,20 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
             return answer("build", message=f"this CPU lacks {', '.join(missing)}")
         noted: Any = dict(plain.attrs).get(CONSTANTS, ())
         fixed = frozenset(n for n, each in enumerate(plain.params) if each.name in noted)
-        func, copies = packed(sch.func, fixed, {})
-        call = build(_alone(func), target, cache=False)["main"]
+        func, copies = packed(sch.func, frozenset() if library else fixed, {})
+        alone = _alone(func)
+        call = get_function(library) if library else build(alone, target, cache=False)["main"]
     except CompileError as error:
         return answer("build", message=str(error))
     arguments, expected = _known(plain, folder, seconds, tell)
     for place, copy in copies:
         arguments[place] = copy.of(arguments[place])
+    if library:
+        call(*map(np.copy, arguments))  # loads it, which takes its time, before others wait
     with _turn(folder, seconds, tell):
         threads = min(target.cores, Target.host().cores)
         set_num_threads(threads)
+        threadpool_limits(threads)
         clock = thread_time if threads == 1 else perf_counter
         results = [*map(_placed, arguments)]
         call(*results)

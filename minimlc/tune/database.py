@@ -137,7 +137,7 @@ class Database:
         """What this version recorded for a function, in the order of recording; for one target and
         one host, where they are given.
         """
-        name = None if target is None else _name(target)
+        name = target_text(target) if isinstance(target, Target) else target
         return [
             each
             for each in map(_record, self._rows(mod, func))
@@ -153,7 +153,7 @@ class Database:
         """
         groups: dict[tuple[str, str], list[Record]] = {}
         for each in self.records(mod, func, target, host or this_host()):
-            if each.result.kind == "ok":
+            if each.result.kind == "ok" and not each.candidate.library:
                 groups.setdefault((each.candidate.mod, each.candidate.trace), []).append(each)
         return min(map(_middle, groups.values()), key=lambda each: each.result.score, default=None)
 
@@ -250,10 +250,6 @@ def _parsed(text: str, func: str) -> PrimFunc:
 
 def _version() -> str:
     return str(import_module("minimlc").__version__)
-
-
-def _name(target: str | Target) -> str:
-    return target if isinstance(target, str) else target_text(target)
 
 
 def _record(row: tuple) -> Record:

@@ -62,13 +62,15 @@ NAMES = {
 
 class Work(NamedTuple):
     """The loops around a store by extent and kind, outer to inner, and how many elements a step of
-    each moves its accesses along each axis.
+    each moves its accesses along each axis; which loop is vectorized, and elements in a vector.
     """
 
     extents: tuple[int, ...]
     kinds: tuple[str, ...]
     touches: tuple["Touch", ...]
     reduces: bool
+    lane: int | None
+    width: int
 
 
 class Touch(NamedTuple):
@@ -96,25 +98,15 @@ class Touch(NamedTuple):
 
     def side_by_side(self, loop: int) -> int:
         """How far apart elements are in a loop's iterations: 0, 1, or 2 for farther."""
-        if not self.moves(loop):
-            return 0
-        return (
-            1
-            if [axis.get(loop, 0) for axis in self.steps[-1:]] == [1]
-            and not any(loop in axis for axis in self.steps[:-1])
-            else 2
-        )
+        *outer, last = self.steps or ({},)
+        near = last.get(loop) == 1 and not any(loop in axis for axis in outer)
+        return (1 if near else 2) if self.moves(loop) else 0
 
 
 def features(func: PrimFunc, target: Target) -> np.ndarray:
     """The features of a function, float64 of shape (len(NAMES),)."""
     numbers = measures(func, target)
     return np.array([log2(1.0 + max(numbers[name], 0.0)) for name in NAMES])
-
-
-def estimate(func: PrimFunc, target: Target) -> float:
-    """The analytical model's cycles of one call."""
-    return measures(func, target)["cycles"]
 
 
 @lru_cache(maxsize=4096)
@@ -184,28 +176,26 @@ def _of_store(store: Store, loops: Nest, parts: Parts, target: Target) -> dict[s
     )
     reduces = any(item.role == "update" for item, _ in parts)
     guarded = any(item.guards for item, _ in parts)
-    work = Work(extents, kinds, touches, reduces)
     runs = prod(extents)
     operations = _operations(store.value)
     width = target.vector_bits // DTYPES[store.buffer.dtype].bits or 1
-    lane = len(kinds) - 1 if kinds and kinds[-1] == "vectorized" else None
-    lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), lane)
+    lane = next((at for at, kind in enumerate(kinds) if kind == "vectorized"), None)
+    work = Work(extents, kinds, touches, reduces, lane, width)
     vectors = runs / min(width, extents[lane]) if lane is not None else runs
     out = [at for at, kind in enumerate(kinds) if kind == "unrolled"]
     numbers = dict.fromkeys(("loads", "stores", "gathered"), 0.0)
     numbers |= {"operations": runs * operations, "instructions": vectors * operations}
-    sums = _sums_beside(work, lane, width)
+    sums = _sums_beside(work)
     for touch in touches:
-        _count(numbers, touch, work, vectors, lane, width)
+        _count(numbers, touch, work, vectors)
     below = [[it.bytes_below(extents, at) for it in touches] for at in range(len(extents) + 1)]
     for name, bytes_ in zip(RATES, (target.l1, target.l2, target.l3), strict=True):
         numbers[name] = float(_traffic(work, below, bytes_))
     registers = 32 if target.vector_bits >= 512 or "+neon" in target.features else 16
     counted = (at for at in range(len(kinds)) if at != lane and at not in out)
     last = max(counted, default=0)
-    numbers["iterations"] = float(
-        prod(e for at, e in enumerate(extents[: last + 1]) if at not in out)
-    )
+    looped = [size for at, size in enumerate(extents[: last + 1]) if at not in out]
+    numbers["iterations"] = float(prod(looped))
     numbers["code"] = float(prod(extents[at] for at in out))
     numbers["sums"] = float(sums)
     numbers["spilled"] = float(max(0, sums + 2 - registers))
@@ -242,12 +232,9 @@ def _steps(expr: Expr, places: dict[Var, int]) -> Iterator[tuple[int, float]]:
         match atom.expr:
             case Var() as var if var in places:
                 yield places[var], abs(coefficient)
-            case Binary(op="//", a=a, b=Const(value=by)):
+            case Binary(op="//" | "%" as op, a=a, b=Const(value=by)):
                 for at, step in _steps(a, places):
-                    yield at, abs(coefficient) * step / by
-            case Binary(op="%", a=a, b=Const(value=by)):
-                for at, step in _steps(a, places):
-                    yield at, abs(coefficient) * (step % by)
+                    yield at, abs(coefficient) * (step / by if op == "//" else step % by)
             case _:  # other nodes: some step for what they depend on
                 yield from ((places[v], 1) for v in variables(atom.expr) if v in places)
 
@@ -264,18 +251,11 @@ def _cycles(numbers: dict[str, float]) -> float:
     return busy + numbers["waiting"] + 0.7 * moved + spilled + overhead + late
 
 
-def _count(
-    numbers: dict[str, float],
-    touch: Touch,
-    work: Work,
-    vectors: float,
-    lane: int | None,
-    width: int,
-) -> None:
+def _count(numbers: dict[str, float], touch: Touch, work: Work, vectors: float) -> None:
     """Add an access's instructions. Written-out loops that do not move it use a register again;
     so do loops around them, if it is a sum.
     """
-    again, inside = 1, True
+    again, inside, lane = 1, True, work.lane
     for at in reversed(range(len(work.extents))):
         if at == lane:
             continue
@@ -288,19 +268,19 @@ def _count(
             break
     count = vectors / again
     if lane is not None and not touch.moves(lane):
-        count /= max(1.0, work.extents[lane] / width)
+        count /= max(1.0, work.extents[lane] / work.width)
     numbers["stores" if touch.is_write else "loads"] += count
     if lane is not None and touch.side_by_side(lane) == 2:
-        numbers["gathered"] += count * min(width, work.extents[lane])
+        numbers["gathered"] += count * min(work.width, work.extents[lane])
 
 
-def _sums_beside(work: Work, lane: int | None, width: int) -> int:
+def _sums_beside(work: Work) -> int:
     """The vectors of sums in flight in a reduction; 0 of others."""
     target = next(touch for touch in work.touches if touch.is_write)
     loops = range(len(work.extents))
     if not work.reduces:
         return 0
-    lanes = max(1, work.extents[lane] // width) if lane is not None else 1
+    lanes = 1 if work.lane is None else max(1, work.extents[work.lane] // work.width)
     out = (at for at in loops if work.kinds[at] == "unrolled" and target.moves(at))
     return lanes * prod(work.extents[at] for at in out)
 

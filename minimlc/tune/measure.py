@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from minimlc.runtime.foreign import missing_features
 from minimlc.tune.attempt import host as this_host
 from minimlc.tune.records import Candidate, Result, TuneError, target_of
 
-SERVER = "minimlc.tune.serve"
+SERVER, HINT = "minimlc.tune.serve", "mlc.tune.Runner(workers=2, seconds=10.0)"
 LONGEST_WAIT = 3600.0
 """Seconds until a worker that does not answer is given up; it watches what it runs itself."""
 
@@ -80,8 +81,8 @@ class Runner:
         memory_bytes: int = 4 << 30,
         executor: Executor | None = None,
     ):
-        _check_above_zero(workers=workers, memory_bytes=memory_bytes)
-        _check_above_zero(int | float, seconds=seconds)
+        check_above_zero(HINT, workers=workers, memory_bytes=memory_bytes)
+        check_above_zero(HINT, int | float, seconds=seconds)
         if executor is not None and not callable(getattr(executor, "submit", None)):
             why = f"executor is one of concurrent.futures, got {shown(executor)}"
             raise TuneError(why, code="E902", hint="mlc.tune.Runner(workers=2)")
@@ -168,9 +169,10 @@ def _workload(candidate: Candidate) -> tuple[str, ...]:
     return candidate.mod, candidate.func, candidate.target
 
 
-def _check_above_zero(kind: Any = int, **values: Any) -> None:
+def check_above_zero(hint: str, kind: Any = int, **values: Any) -> None:
+    """`TuneError` E902 for values that are no numbers of a kind above 0."""
     for name, value in values.items():
-        if isinstance(value, kind) and not isinstance(value, bool) and 0 < value < float("inf"):
-            continue
-        why = f"{name} is a number above 0, got {shown(value)}"
-        raise TuneError(why, code="E902", hint="mlc.tune.Runner(workers=2, seconds=10.0)")
+        if not isinstance(value, kind) or isinstance(value, bool) or not 0 < value < inf:
+            whole = "whole " if kind is int else ""
+            why = f"{name} is a {whole}number above 0, got {shown(value)}"
+            raise TuneError(why, code="E902", hint=hint)

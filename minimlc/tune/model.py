@@ -92,11 +92,7 @@ def _xgboost(features: np.ndarray, off: np.ndarray) -> Predict:
     return trees.fit(features, off).predict
 
 
-KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Predict]] = {
-    "xgboost": _xgboost,
-    "trees": _trees,
-    "ridge": _ridge,
-}
+KINDS: dict[str, Callable[..., Predict]] = {"xgboost": _xgboost, "trees": _trees, "ridge": _ridge}
 PACKAGES = {"xgboost": "xgboost", "trees": "sklearn"}
 
 

@@ -37,12 +37,13 @@ class Trial:
 class Tuned:
     """What a search came to. `stopped`: by "trials", "time", "noise", "space", "interrupt", or
     "failure": what the program computes was not to be had. Its
-    first program is the `default`: a recipe's, or that of a space of one's own.
+    first program is the `default`: a recipe's, or that of a space of one's own. `again` has what
+    was measured at the end: some trials, by number, and library routines, by name.
     """
 
     records: tuple[Trial, ...]
     stopped: str
-    again: Mapping[int, tuple[Result, ...]] = field(default_factory=dict)
+    again: Mapping[int | str, tuple[Result, ...]] = field(default_factory=dict)
     default: str = "the default"
 
     @property
@@ -55,23 +56,20 @@ class Tuned:
         finals = [trial for trial in tried if trial.number in self.again]
         best = min(finals or tried, key=self.score, default=default)
         worth = WORTH if finals else UNCONFIRMED
-        faster = isfinite(self.score(best)) and self.score(best) * worth <= self.score(default)
-        apart = max(self._scores(best)) <= min(self._scores(default))
-        saved = self._seconds(default) - self._seconds(best) >= SAVED
-        return best if faster and apart and saved else default
+        return best if _ahead(self._results(best), self._results(default), worth) else default
+
+    @property
+    def library(self) -> str:
+        """The library's routine that is the fastest of all, by the same measure; "" if none is."""
+        names = [name for name in self.again if isinstance(name, str)]
+        best = min(names, key=lambda name: _score(self.again[name]), default="")
+        return best if best and _ahead(self.again[best], self._results(self.winner), WORTH) else ""
 
     def score(self, trial: Trial) -> float:
         """The median of a trial's scores, of those at the end if there are any: before, others were
         compiled meanwhile.
         """
-        return median(self._scores(trial))
-
-    def _scores(self, trial: Trial) -> list[float]:
-        return [result.score for result in self._results(trial)]
-
-    def _seconds(self, trial: Trial) -> float:
-        """The fastest call; infinite of a failure."""
-        return min((s for result in self._results(trial) for s in result.seconds), default=inf)
+        return _score(self._results(trial))
 
     def _results(self, trial: Trial) -> Sequence[Result]:
         return self.again.get(trial.number) or (trial.result,)
@@ -96,13 +94,31 @@ class Tuned:
         name, best = self.winner.candidate.func, self.winner.number
         head = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
         trials = "; ".join(filter(None, (head, failures(self.records))))
+        rest = f"; {self.library} is faster" if self.library else ""
         if not best:
-            return f"{trials}; {self.default} is the best"
+            return f"{trials}; {self.default} is the best{rest}"
         sure = "" if self.again else ", not measured again"
-        return f"{trials}; trial {best} is {self.speedup:.3g} times as fast as {self.default}{sure}"
+        times = f"{self.speedup:.3g} times as fast as {self.default}"
+        return f"{trials}; trial {best} is {times}{sure}{rest}"
 
     show = display
     _repr_mimebundle_ = mimebundle
+
+
+def _score(results: Sequence[Result]) -> float:
+    return median(result.score for result in results)
+
+
+def _ahead(one: Sequence[Result], other: Sequence[Result], worth: float) -> bool:
+    """Whether a program is worth taking for another: faster each time, by a microsecond or more."""
+    faster = isfinite(_score(one)) and _score(one) * worth <= _score(other)
+    apart = max(result.score for result in one) <= min(result.score for result in other)
+    return faster and apart and _fastest(other) - _fastest(one) >= SAVED
+
+
+def _fastest(results: Sequence[Result]) -> float:
+    """Seconds of the fastest call; infinite of a failure."""
+    return min((s for result in results for s in result.seconds), default=inf)
 
 
 def failures(trials: Sequence[Trial]) -> str:

@@ -75,13 +75,19 @@ class Candidate(_Data):
     """A program to try: the steps of `trace` on the function `func` of the module `mod`.
 
     `mod` is the unscheduled module as a script with its constants, `trace` the JSON text of a
-    `Trace`, `target` a target's name, or its fields as JSON.
+    `Trace`, or of the name of a library's routine that computes the same, such as "numpy.matmul";
+    `target` a target's name, or its fields as JSON.
     """
 
     mod: str
     func: str
     trace: str
     target: str
+
+    @property
+    def library(self) -> str:
+        """The registered function that it is, "" if it is a program."""
+        return self.trace[1:-1] if self.trace.startswith('"') else ""
 
 
 @dataclass(frozen=True)

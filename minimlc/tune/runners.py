@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 from minimlc.errors import shown
-from minimlc.tune.measure import Runner
+from minimlc.tune.measure import Runner, check_above_zero
 from minimlc.tune.records import Candidate, Result, TuneError
 
 
@@ -26,12 +26,8 @@ def check_arguments(
 ) -> None:
     """`TuneError` for arguments of a search that are none."""
     hint = "mlc.tune.search(mod, trials=64)"
-    if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
-        why = f"seconds is a number above 0, got {shown(seconds)}"
-        raise TuneError(why, code="E902", hint=hint)
-    if type(trials) is not int or trials < 1:
-        why = f"trials is a whole number above 0, got {shown(trials)}"
-        raise TuneError(why, code="E902", hint=hint)
+    check_above_zero(hint, trials=trials)
+    check_above_zero(hint, int | float, **({} if seconds is None else {"seconds": seconds}))
     wanted = {
         "runner": (runner, ("submit",), "an mlc.tune.Runner"),
         "database": (database, ("records", "add"), "an mlc.tune.Database"),

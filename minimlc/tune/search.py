@@ -9,7 +9,7 @@ at a time is tried. The same key and the same measurements give the same search.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
 from time import perf_counter
@@ -19,6 +19,7 @@ import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, shown
 from minimlc.module import IRModule, collector_paused
+from minimlc.registry import get_function
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
@@ -28,7 +29,7 @@ from minimlc.tune.features import NAMES
 from minimlc.tune.outcome import Trial, Tuned, check_ran, comparable, keep_trials
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.spaces import Program, Space, candidate, program
+from minimlc.tune.spaces import Program, Space, program
 
 STRATEGIES = ("evolution", "random", "replay")
 BATCH = 8  # trials that are chosen together, before a model learns from them
@@ -40,6 +41,7 @@ KEPT = 64
 ELITE = 8  # the best programs so far, whose changed versions are tried
 AT_RANDOM = 0.2  # the share of a pool that is drawn without looking at the best
 FINALISTS = 5  # programs that are measured again at the end, besides the default
+CLOSE = 1.2  # times what the best takes: a library that takes longer is measured once
 SEARCHED = 2 / 3  # of the time; the rest is for measuring the best again
 EARLIEST = 24  # trials before a search may stop by itself
 UNSCHEDULED = 'in the part "expected"'
@@ -50,13 +52,23 @@ is no record, as a runner with other limits may do better.
 
 @dataclass
 class Search:
-    """A search under way, of programs of one function."""
+    """A search under way, of programs of one function: where it measures them, what it remembers of
+    them, and what it came to. Of a database's records, those of `host` count, by default of the
+    machine where `runner` is.
+    """
 
     mod: IRModule
     func: str
     target: Target
     space: Space
     key: int
+    runner: Any = None
+    database: Any = None
+    host: str | None = None
+    libraries: Sequence[str] = ()
+    first: str = "the default"
+    stopped: str = "trials"
+    again: dict[int | str, tuple[Result, ...]] = field(default_factory=dict)
     trials: list[Trial] = field(default_factory=list)
     known: set[str] = field(default_factory=set)
     drawn: int = 0
@@ -64,14 +76,50 @@ class Search:
     family: int = 0
     pool: list[tuple[int, Program]] = field(default_factory=list)
 
+    @property
+    def tuned(self) -> Tuned:
+        """What it came to so far."""
+        return Tuned(tuple(self.trials), self.stopped, self.again, self.first)
+
+    def candidate(self, point: Program) -> Candidate:
+        """A program as data."""
+        return spaces.candidate(self.mod, self.func, self.target, point)
+
+    def recorded(self) -> dict[str, list[Result]]:
+        """What the database has of the function, by trace, in the order of recording."""
+        results: dict[str, list[Result]] = {}
+        if self.database is not None:
+            name, host = target_text(self.target), self.host or getattr(self.runner, "host", None)
+            for record in self.database.records(self.mod, self.func, name, host):
+                results.setdefault(record.candidate.trace, []).append(record.result)
+        return results
+
+    def results(
+        self, tried: Sequence[Candidate], known: Mapping[str, Sequence[Result]]
+    ) -> Iterator[Result]:
+        """The candidates' results, in order: those that are known, or new ones, which are recorded.
+        Their measurement begins at once.
+        """
+        new = self.runner.submit([one for one in tried if one.trace not in known])
+        return (known[one.trace][0] if one.trace in known else self._new(one, new) for one in tried)
+
+    def _new(self, one: Candidate, new: Iterator[Result]) -> Result:
+        result = next(new, None)
+        if not isinstance(result, Result):
+            why = f"the runner gives a Result for each candidate, got {shown(result)}"
+            raise TuneError(why, code="E902", hint="mlc.tune.Runner()")
+        if self.database is not None and UNSCHEDULED not in result.message:
+            self.database.add(self.mod, self.func, one, result)
+        return result
+
     def point(self, decisions: Mapping[str, Any]) -> Program | None:
         """The next program with these decisions, others drawn; None where it is illegal or known
         already.
         """
         self.drawn += 1
         numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
-        chance = spaces.fixed(decisions, int(numbers.integers(1 << 63)))
-        return self._new(program(self.space, self.mod, self.func, self.target, chance))
+        chance = Chance(int(numbers.integers(1 << 63)), decisions, strict=False)
+        return self._unknown(program(self.space, self.mod, self.func, self.target, chance))
 
     def default(self) -> Program:
         """The space without a key."""
@@ -83,7 +131,7 @@ class Search:
         self.known.add(point.steps)
         return point
 
-    def _new(self, point: Program | None) -> Program | None:
+    def _unknown(self, point: Program | None) -> Program | None:
         if point is None or point.steps in self.known:
             return None
         self.known.add(point.steps)
@@ -112,7 +160,7 @@ class Search:
         for point in self.points(({} if each else next(children, {}) for each in drawn), count):
             self.family += 1
             others = spaces.siblings(self.space, self.mod, self.func, self.target, point)
-            new = point, *filter(None, map(self._new, others))
+            new = point, *filter(None, map(self._unknown, others))
             self.pool += [(self.family, one) for one in new]
             if len(self.pool) >= most:
                 break
@@ -172,11 +220,8 @@ def _child(
             name: other.get(name, one[name]) if numbers.random() < 0.5 else one[name]
             for name in names
         }
-    redrawn = {
-        names[int(len(names) * numbers.random())]
-        for _ in range(1 + (numbers.random() < 0.3))
-        if names
-    }
+    count = 1 + (numbers.random() < 0.3) if names else 0
+    redrawn = {names[int(len(names) * numbers.random())] for _ in range(count)}
     return {name: value for name, value in one.items() if name not in redrawn}
 
 
@@ -202,6 +247,7 @@ def search(
     observe: Callable[[Trial], None] | None = None,
     host: str | None = None,
     seconds: float | None = None,
+    libraries: Sequence[str] = (),
 ) -> Tuned:
     """Try programs of a space, `trials` at the most; the best is the result's `best`.
 
@@ -211,49 +257,48 @@ def search(
     of the machine where `runner` is. With `stop`, it ends when less can be expected than the
     measurements' noise, and after `seconds`, of which the last third is for measuring the best few
     again. `strategy` is "evolution", "random", or "replay", which measures what the
-    database has. `observe` sees each trial. Raises `ScheduleError` where the space makes no program
-    without a key, `TuneError` E902 for an argument of another kind, E909 where nothing ran. Another
+    database has. `observe` sees each trial. `libraries` are names of registered functions, such as
+    "numpy.matmul", that compute the function's last parameter from the others: they are measured
+    with the best at the end, and the result's `library` is the one that is faster. Raises
+    `ScheduleError` where the space makes no program without a key, `TuneError` E902 for an argument
+    of another kind, E909 where nothing ran, E614 for a function that is not registered. Another
     error, such as a fault of a space of one's own, has what the search came to as `error.tuned`.
     """
     check_arguments(trials, runner, database, seconds, space=space, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
     start = Schedule(mod, func, check=False, key=key)
-    alone = IRModule.of({start.func_name: start.func})
+    name, alone = start.func_name, IRModule.of({start.func_name: start.func})
     if strategy not in STRATEGIES:
         hint = did_you_mean(str(strategy), STRATEGIES)
         raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
-    chosen = Target.of(target)
-    state = Search(alone, start.func_name, chosen, space or spaces.usual(chosen), key)
-    default = "the default" if space is None else "the first program of this space"
-    stopped, again = "", dict[int, tuple[Result, ...]]()
+    chosen, first = Target.of(target), "the first program of this space" if space else "the default"
+    names = [name for name in libraries if callable(get_function(name))]
+    usual = space or spaces.usual(chosen)
     with measuring(runner) as measures:
+        state = Search(alone, name, chosen, usual, key, measures, database, host, names, first)
         if space is not None and database is not None:
-            _beside_the_recipe(state, measures, database, host)
-        batches = rounds(state, measures, database, trials, strategy, stop, observe, host, end)
+            _beside_the_recipe(state)
         try:
-            for reason in batches:
-                stopped = reason or stopped
-            again = finals(state, measures, database, last, host)
+            for reason in rounds(state, trials, strategy, stop, observe, end):
+                state.stopped = reason
+            state.again = finals(state, last)
         except KeyboardInterrupt:
             if not state.trials:
                 raise
-            stopped = "interrupt"
+            state.stopped = "interrupt"
         except Exception as error:
-            keep_trials(error, Tuned(tuple(state.trials), "error", again, default))
+            keep_trials(error, replace(state.tuned, stopped="error"))
             raise
-    if stopped != "interrupt":
+    if state.stopped != "interrupt":
         check_ran(state.trials)
-    return Tuned(tuple(state.trials), stopped, again, default)
+    return state.tuned
 
 
-def _beside_the_recipe(state: Search, runner: Measures, database: Any, host: str | None) -> None:
+def _beside_the_recipe(state: Search) -> None:
     """Have a database know the recipe's program, too: `build` takes the best that it knows."""
-    point = program(spaces.usual(state.target), state.mod, state.func, state.target, Chance())
-    if point is not None:
-        one = candidate(state.mod, state.func, state.target, point)
-        known = _recorded(state, database, host or getattr(runner, "host", None))
-        new = runner.submit([] if one.trace in known else [one])
-        list(_results(state, new, database, known, [one]))
+    usual = spaces.usual(state.target)
+    if point := program(usual, state.mod, state.func, state.target, Chance()):
+        list(state.results([state.candidate(point)], state.recorded()))
 
 
 def ending(seconds: float | None, share: float = 1.0) -> float:
@@ -261,29 +306,30 @@ def ending(seconds: float | None, share: float = 1.0) -> float:
     return inf if seconds is None else perf_counter() + share * seconds
 
 
-def finals(
-    state: Search, runner: Measures, database: Any, end: float = inf, host: str | None = None
-) -> dict[int, tuple[Result, ...]]:
-    """The results of the default and the best few programs, measured three times again in turns, or
-    as often as there is time: of many that are alike, the first one in front was lucky. Nothing is
-    compiled beside: where processors share a core, that slows some programs more than others. What
-    a database has of an earlier end of the search is not measured again.
+def finals(state: Search, end: float = inf) -> dict[int | str, tuple[Result, ...]]:
+    """The results of the default, the best few programs, and the libraries, measured three times
+    again in turns, or as often as there is time: of many that are alike, the first one in front
+    was lucky. Nothing is compiled beside: where processors share a core, that slows some programs
+    more than others. What a database has of an earlier end of the search is not measured again.
     """
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
-    if not ran or ran[0].number == 0:
+    if not ran or (ran[0].number == 0 and not state.libraries):
         return {}
-    tried = {trial.number: trial for trial in (*state.trials[:1], *ran)}
-    known = _recorded(state, database, host or getattr(runner, "host", None))
-    left = {
-        at: [r for r in known.get(one.candidate.trace, []) if r.host == one.result.host][1:]
-        for at, one in tried.items()
-    }
-    results: dict[int, tuple[Result, ...]] = {}
+    tried: dict[int | str, Candidate] = {t.number: t.candidate for t in (*state.trials[:1], *ran)}
+    for name in state.libraries:
+        tried[name] = replace(ran[0].candidate, trace=f'"{name}"')
+    known, here, left = state.recorded(), ran[0].result.host, dict[int | str, list[Result]]()
+    for at, one in tried.items():
+        own = [result for result in known.get(one.trace, []) if result.host == here]
+        left[at] = own if one.library else own[1:]  # without the one by which it was tried
+    results: dict[int | str, tuple[Result, ...]] = {}
     for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:
             break
-        one = tried[number].candidate
-        new = left[number][:1] or _results(state, runner.submit([one]), database, {}, [one])
+        one, last = tried[number], results.get(number, ())[-1:]
+        if one.library and last and last[0].score > CLOSE * ran[0].score:
+            continue
+        new = left[number][:1] or state.results([one], {})
         left[number] = left[number][1:]
         results[number] = (*results.get(number, ()), *new)
     return results if len(results) > 1 else {}
@@ -291,48 +337,40 @@ def finals(
 
 def rounds(
     state: Search,
-    runner: Measures,
-    database: Any,
     most: int,
     strategy: str = "evolution",
     stop: bool = True,
     observe: Callable[[Trial], None] | None = None,
-    host: str | None = None,
     end: float = inf,
 ) -> Iterator[str]:
     """A search batch by batch, `most` trials in all: "" after each, at last why it stopped."""
-    measured = _recorded(state, database, host or getattr(runner, "host", None))
+    measured = state.recorded()
     queue = _replayed(state, measured) if strategy == "replay" else None
     points, expected, quiet = [state.default()], [inf], 0
     while points:
-        tried = [candidate(state.mod, state.func, state.target, point) for point in points]
-        new = runner.submit([one for one in tried if one.trace not in measured])
+        tried = [*map(state.candidate, points)]
+        results = state.results(tried, measured)
         goes_on = strategy == "evolution" and len(state.trials) + len(points) < most
         if goes_on and not state.trials:
             state.prepare(min(POOL, 2 * (most - 1)))
-        results = _results(state, new, database, measured, tried)
         for point, one, guess, result in zip(points, tried, expected, results, strict=True):
             state.trials.append(Trial(len(state.trials), point, one, result, guess))
             if observe is not None:
                 observe(state.trials[-1])
             if goes_on and len(state.trials) > 1:
                 state.prepare(BESIDE, enough=BESIDE)
-        if UNSCHEDULED in state.trials[0].result.message:  # no program can do without
-            yield "failure"
-            return
         left = min(BATCH, most - len(state.trials))
-        if left <= 0:
-            yield "trials"
-            return
-        if perf_counter() > end:
-            yield "time"
-            return
         best = min(state.trials, key=lambda trial: trial.score)
         quiet = quiet + 1 if state.expected_gain < noise(best.result) else 0
-        if stop and quiet > 1 and len(state.trials) >= EARLIEST:
-            yield "noise"
+        ends = {
+            "failure": UNSCHEDULED in state.trials[0].result.message,  # no program can do without
+            "trials": left <= 0,
+            "time": perf_counter() > end,
+            "noise": stop and quiet > 1 and len(state.trials) >= EARLIEST,
+        }
+        yield next((reason for reason, there in ends.items() if there), "")
+        if any(ends.values()):
             return
-        yield ""
         if queue is not None:
             points = [queue.pop(0) for _ in range(min(left, len(queue)))]
             expected = [inf] * len(points)
@@ -341,38 +379,8 @@ def rounds(
     yield "space"
 
 
-def _recorded(state: Search, database: Any, host: str | None) -> dict[str, list[Result]]:
-    """What a database has of the function, by trace, in the order of recording."""
-    results: dict[str, list[Result]] = {}
-    if database is not None:
-        name = target_text(state.target)
-        for record in database.records(state.mod, state.func, name, host):
-            results.setdefault(record.candidate.trace, []).append(record.result)
-    return results
-
-
 def _replayed(state: Search, measured: Mapping[str, Sequence[Result]]) -> list[Program]:
     """The programs that a database has, the fastest first."""
     ok = sorted((r[0].score, trace) for trace, r in measured.items() if isfinite(r[0].score))
-    return [spaces.replayed(state.mod, state.func, state.target, trace) for _, trace in ok]
-
-
-def _results(
-    state: Search,
-    new: Iterator[Result],
-    database: Any,
-    measured: Mapping[str, Sequence[Result]],
-    tried: Sequence[Candidate],
-) -> Iterator[Result]:
-    """The candidates' results, in order: those that were recorded, or new ones, which are then."""
-    for one in tried:
-        if one.trace in measured:
-            yield measured[one.trace][0]
-            continue
-        result = next(new, None)
-        if not isinstance(result, Result):
-            why = f"the runner gives a Result for each candidate, got {shown(result)}"
-            raise TuneError(why, code="E902", hint="mlc.tune.Runner()")
-        if database is not None and UNSCHEDULED not in result.message:
-            database.add(state.mod, state.func, one, result)
-        yield result
+    traces = [trace for _, trace in ok if not trace.startswith('"')]
+    return [spaces.replayed(state.mod, state.func, state.target, trace) for trace in traces]

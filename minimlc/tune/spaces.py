@@ -5,7 +5,7 @@ target: without a key it is the recipe's own program. Any other function `Schedu
 will do as well.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -103,11 +103,6 @@ def replayed(mod: IRModule, func: str, target: Target, trace: str) -> Program:
 def _point(schedule: Schedule, target: Target) -> Program:
     steps = [step for step in schedule.trace if step[0] not in SAMPLES]
     return Program(schedule, features(schedule.func, target), repr(steps))
-
-
-def fixed(decisions: Mapping[str, Any], key: int) -> Chance:
-    """These decisions where the space has them among its choices, others by key."""
-    return Chance(key, decisions, strict=False)
 
 
 def candidate(mod: IRModule, func: str, target: Target, point: Program) -> Candidate:

@@ -1,7 +1,7 @@
 """Whole models: the functions that a model calls are tuned one by one, each as far as it pays."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -18,15 +18,17 @@ from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
-from minimlc.tune.outcome import check_ran
-from minimlc.tune.records import Result, TuneError
+from minimlc.tune.outcome import Trial, Tuned, check_ran
+from minimlc.tune.records import TuneError
 from minimlc.tune.runners import Measures, check_arguments, measuring
-from minimlc.tune.search import EARLIEST, SEARCHED, Search, Trial, Tuned, ending, finals, rounds
+from minimlc.tune.search import EARLIEST, SEARCHED, Search, ending, finals, rounds, search
 from minimlc.tune.spaces import usual
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
 AFTER = default_pipeline[len(BEFORE) + 1 :]
 """What `build` does to a model before and after its functions are scheduled."""
+
+LIBRARIES = 1 / 3  # of the time, at the most, in which libraries are compared with our products
 
 
 class Task(NamedTuple):
@@ -66,11 +68,7 @@ class TunedModel:
 
 def tasks(mod: IRModule, target: str | Target | None = None) -> tuple[Task, ...]:
     """The functions that a model's operators become, equal ones once, in the order of the model."""
-    return _tasks(_lowered(mod))
-
-
-def _lowered(mod: IRModule) -> IRModule:
-    return run_passes(mod, BEFORE)
+    return _tasks(run_passes(mod, BEFORE))
 
 
 def _tasks(mod: IRModule) -> tuple[Task, ...]:
@@ -113,58 +111,76 @@ def search_model(
     the best so far.
 
     A task is measured with its constants packed, as the model packs them once. With `libraries`,
-    `mlc.dispatch` first has numpy's BLAS, or torch where it is installed, compute the products that
-    they compute faster, in this process, than the best of a search of such a product alone: 24
-    trials at most, in a tenth of the time. Raises `TuneError` E902 for a module without graph
-    functions, E909 where nothing ran.
+    numpy's BLAS, and torch's where it is installed, are candidates: first, `mlc.dispatch` has them
+    compute the products that they compute faster than the best of a search of such a product alone,
+    each of 24 trials at most, in a tenth of the time. Raises `TuneError` E902 for a module without
+    graph functions, E909 where nothing ran.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
-    if libraries:
-        options: Any = {"key": key, "database": database, "target": target, "observe": observe}
-        with measuring(runner) as options["runner"]:
-            few: Any = {"trials": min(trials, EARLIEST), "seconds": seconds and seconds / 10}
-            by = import_module("minimlc.passes.dispatch").dispatch
-            mod = by(mod, ours=lambda alone: search_model(alone, **few, **options).mod)
-            left = seconds and max(last - perf_counter(), seconds / 10)
-            return search_model(mod, trials=trials, seconds=left, **options)
-    chosen, lowered = Target.of(target), _lowered(mod)
-    if not any(isinstance(func, Function) for _, func in lowered.entries):
-        why = "search_model tunes what graph functions call, and the module has none"
-        raise TuneError(why, code="E902", hint="mlc.tune.search(mod)")
-    each = _tasks(lowered)
-    searches = [
-        Search(IRModule.of({"main": task.func}), "main", chosen, usual(chosen), key)
-        for task in each
-    ]
-    reasons = ["trials"] * len(each)
-    again = [dict[int, tuple[Result, ...]]() for _ in each]
+    chosen = Target.of(target)
     with measuring(runner) as measures:
+        if libraries:
+            few: Any = {"trials": min(trials, EARLIEST), "key": key, "database": database}
+            few |= {"runner": measures, "target": target, "observe": observe}
+            judge = partial(_judged, ending(seconds, LIBRARIES), seconds and seconds / 10, few)
+            try:
+                mod = import_module("minimlc.passes.dispatch").dispatch(mod, judge=judge)
+            except KeyboardInterrupt:
+                end = last = 0.0
+        lowered = run_passes(mod, BEFORE)
+        if not any(isinstance(func, Function) for _, func in lowered.entries):
+            why = "search_model tunes what graph functions call, and the module has none"
+            raise TuneError(why, code="E902", hint="mlc.tune.search(mod)")
+        searches = dict[Task, Search]()
+        for task in _tasks(lowered):
+            alone = IRModule.of({"main": task.func})
+            searches[task] = Search(alone, "main", chosen, usual(chosen), key, measures, database)
         running = {
-            at: rounds(one, measures, database, trials, observe=observe and partial(observe, task))
-            for at, (one, task) in enumerate(zip(searches, each, strict=True))
+            task: rounds(one, trials, observe=observe and partial(observe, task))
+            for task, one in searches.items()
         }
         try:
-            while running and sum(len(search.trials) for search in searches) < trials:
+            while running and sum(len(one.trials) for one in searches.values()) < trials:
                 if perf_counter() > end:
-                    reasons = ["time" if at in running else reasons[at] for at in range(len(each))]
+                    for task in running:
+                        searches[task].stopped = "time"
                     break
-                at = max(running, key=lambda at: _worth(each[at], searches[at]))
-                reasons[at] = next(running[at]) or "trials"
-                if reasons[at] != "trials" or len(searches[at].trials) >= trials:
-                    del running[at]
-            for at, search in enumerate(searches):
-                again[at] = finals(search, measures, database, last)
+                task = max(running, key=lambda task: _worth(task, searches[task]))
+                one = searches[task]
+                one.stopped = next(running[task]) or "trials"
+                if one.stopped != "trials" or len(one.trials) >= trials:
+                    del running[task]
+            for one in searches.values():
+                one.again = finals(one, last)
         except KeyboardInterrupt:
-            reasons = ["interrupt"] * len(each)
-    if "interrupt" not in reasons:
-        check_ran([trial for search in searches for trial in search.trials])
-    tuned = {
-        task: Tuned(tuple(search.trials), why, results)
-        for task, search, why, results in zip(each, searches, reasons, again, strict=True)
-        if search.trials
-    }
+            for one in searches.values():
+                one.stopped = "interrupt"
+    tuned = {task: one.tuned for task, one in searches.items() if one.trials}
+    if not any(one.stopped == "interrupt" for one in tuned.values()):
+        check_ran([trial for one in tuned.values() for trial in one.records])
     return TunedModel(_stitched(lowered, tuned, chosen), tuple(tuned.items()))
+
+
+def _judged(
+    end: float, seconds: float | None, options: Mapping[str, Any], modules: Mapping[str, IRModule]
+) -> str:
+    """Who computes a piece fastest: a library, or what a search makes of it, called as the first
+    is. Where there is no time left, ours does.
+    """
+    (ours, alone), *others = modules.items()
+    each, left = tasks(alone, options["target"]), end - perf_counter()
+    if len(each) != 1 or left <= 0:
+        return ours
+    observe, names = options["observe"], [name for name, _ in others]
+    own = {
+        "seconds": seconds and min(left, seconds),
+        "observe": observe and partial(observe, *each),
+    }
+    tuned = search(each[0].func, libraries=names, **{**options, **own})
+    if tuned.stopped == "interrupt":
+        raise KeyboardInterrupt
+    return tuned.library or ours
 
 
 def _worth(task: Task, search: Search) -> float:

@@ -62,6 +62,8 @@ def test_the_best_is_of_this_host_version_and_target(database):
     candidate, result = tried(loop, 0.1)
     database.add(MOD, "main", replace(candidate, target="c"), result)
     database.add(MOD, "main", candidate, Result("crash", host=host()))
+    library, result = tried(loop, 0.1)
+    database.add(MOD, "main", replace(library, trace='"numpy.add"'), result)
     assert database.best(MOD, "main").result.score == 3.0
     assert database.best(MOD, "main", "c").result.score == 0.1
     assert database.best(MOD, "main", host="another").result.score == 0.1

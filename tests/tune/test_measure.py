@@ -68,6 +68,28 @@ def test_good_candidates_have_times_and_bad_ones_a_kind(runner):
     assert "E1" in results[1].message and results[0].host == results[3].host != ""
 
 
+PRODUCT = matmul(24, 32, 40)
+
+
+def by(name, mod=PRODUCT):
+    return Candidate(mod.script(), "mm", f'"{name}"', "llvm")
+
+
+def test_a_library_s_routine_is_a_candidate(runner):
+    good, other, unknown = runner.submit([by("numpy.matmul"), by("numpy.linear"), by("numpy.mul")])
+    assert good.kind == "ok" and good.score > 0
+    assert other.kind == "crash" and "size" in other.message
+    assert unknown.kind == "build" and 'no function is registered as "numpy.mul"' in unknown.message
+    (wrong,) = runner.submit([by("numpy.linear", matmul(24, 24, 24))])
+    assert wrong.kind == "wrong"
+
+
+@pytest.mark.requires("torch")
+def test_torch_is_a_candidate(runner):
+    (result,) = runner.submit([by("torch.matmul")])
+    assert result.kind == "ok", result.message
+
+
 def test_values_are_checked_before_times(hostile):
     """It leaves its result as it was, filled with what the check put there."""
     wrong = candidate(mod=SCALE.format(out="noise"), target="hostile")
@@ -135,7 +157,7 @@ def test_times_of_different_hosts_are_never_mixed():
 
 
 def test_what_no_runner_takes():
-    refuses("E902", lambda: Runner(workers=0), "workers is a number above 0")
+    refuses("E902", lambda: Runner(workers=0), "workers is a whole number above 0")
     refuses("E902", lambda: Runner(seconds=float("inf")), "seconds")
     refuses("E902", lambda: Runner(executor=3), "executor")
     refuses("E901", lambda: Candidate.from_json("[]"))

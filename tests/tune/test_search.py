@@ -10,6 +10,7 @@ from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tune import Result, Tuned, TuneError, search
 from minimlc.tune.spaces import program, usual
+from tests.helpers import refuses
 from tests.recipes.programs import matmul
 from tests.tune.stand_in import InProcess, Pretended, Remembered, scheduled
 
@@ -334,3 +335,32 @@ def test_times_of_another_host_are_left_out():
     tuned = found(runner=here, trials=8, database=database)
     assert {trial.result.host for trial in tuned.records} == {"pretended"}
     assert here.asked >= 8
+
+
+def beside_numpy(time, kind="ok", **options):
+    """A search of a product beside numpy's, which takes so long; programs take 1 to 99."""
+    runner = Pretended(
+        lambda one: time if one.library else score(one),
+        lambda one: kind if one.library else "ok",
+    )
+    return runner, found(runner, trials=5, libraries=["numpy.matmul"], **options)
+
+
+def test_a_library_is_measured_with_the_best_and_named_where_it_is_faster():
+    _, tuned = beside_numpy(0.5)
+    assert tuned.library == "numpy.matmul" and repr(tuned).endswith("; numpy.matmul is faster")
+    assert [result.score for result in tuned.again["numpy.matmul"]] == [0.5] * 3
+    assert tuned.winner.score >= 1  # and what a program of ours takes is as it was
+    for _, slower in (beside_numpy(200.0), beside_numpy(0.5, kind="crash")):
+        assert slower.library == "" and "numpy" not in repr(slower)
+        assert len(slower.again["numpy.matmul"]) == 1  # it is too far behind for more
+    kept = Remembered()
+    _, first = beside_numpy(0.5, database=kept)
+    runner, again = beside_numpy(200.0, database=kept)
+    assert runner.asked == 0 and again.again == first.again
+
+
+def test_a_library_that_is_none_is_refused_before_anything_runs():
+    runner = Pretended(score)
+    refuses("E614", lambda: found(runner, libraries=["numpy.matmull"]), "numpy.matmul")
+    assert runner.asked == 0

@@ -1,7 +1,5 @@
 """Whole models: which functions are tuned, in which order, and that the model stays the same."""
 
-from collections import Counter
-from functools import partial
 from importlib import import_module
 from itertools import count
 
@@ -112,23 +110,23 @@ def test_a_module_without_a_graph_has_no_tasks():
     assert tasks(mod) == ()
 
 
-def test_libraries_compete_with_what_a_search_makes_of_a_product(monkeypatch):
-    asked, seen = Counter(), []
+def by_width(candidate):
+    """The narrow product is faster by numpy than any program, the wide one by ours."""
+    if not candidate.library:
+        return 1.0
+    return 2.0 if "(48, 64)" in candidate.mod else 0.5
 
-    def clock(function, arrays):
-        """Ours is asked first. The narrow product is faster by numpy, the wide one by ours."""
-        width = function(*arrays).shape[-1]
-        asked[width] += 1
-        return asked[width] * (1.0 if width == 64 else -1.0)
 
-    passes = import_module("minimlc.passes.dispatch")
-    pieces = [passes.PIECES[0]._replace(functions=("numpy.matmul",))]
-    monkeypatch.setattr(passes, "dispatch", partial(passes.dispatch, pieces=pieces, clock=clock))
-    runner = InProcess(2)
-    tuned = search_model(
-        MODEL, runner=runner, trials=4, libraries=True, observe=lambda task, _: seen.append(task)
-    )
-    assert asked == {48: 2, 64: 2}
+def test_libraries_compete_with_what_a_search_makes_of_a_product():
+    seen, asked = [], []
+
+    def score(candidate):
+        asked.append(candidate.library)
+        return by_width(candidate)
+
+    options = {"runner": Pretended(score), "trials": 4, "libraries": True}
+    tuned = search_model(MODEL, observe=lambda task, _: seen.append(task), **options)
+    assert asked.count("numpy.matmul") == 3 + 1  # the narrow one is measured in turns
     assert len({task.names for task in seen}) == 3  # a product alone, a relu, a product with one
     assert tuned.mod.script().count('R.call_dps_packed("numpy.matmul"') == 2
     assert "(48, 48) float32 constant: by numpy.matmul" in repr(tuned)
@@ -136,3 +134,28 @@ def test_libraries_compete_with_what_a_search_makes_of_a_product(monkeypatch):
     x = RNG.standard_normal((32, 48)).astype("float32")
     expected = mlc.build(MODEL)["main"](x)
     assert np.allclose(mlc.build(tuned.mod)["main"](x), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_who_computes_a_product_is_in_the_database():
+    kept = Remembered()
+    options = {"database": kept, "trials": 4, "libraries": True}
+    first = search_model(MODEL, runner=Pretended(by_width), **options)
+    again = Pretended(by_width)
+    second = search_model(MODEL, runner=again, **options)
+    assert again.asked == 0 and mlc.structural_equal(second.mod, first.mod)
+    assert "numpy.matmul" in first.mod.script()
+
+
+def test_an_interrupt_while_libraries_are_compared_leaves_the_default():
+    runner = Pretended(by_width, stop_after=2)
+    tuned = search_model(MODEL, runner=runner, trials=4, libraries=True)
+    assert tuned.tasks == () and "call_dps_packed" not in tuned.mod.script()
+    x = RNG.standard_normal((32, 48)).astype("float32")
+    assert np.allclose(mlc.build(tuned.mod)["main"](x), mlc.build(MODEL)["main"](x))
+
+
+def test_no_library_is_asked_when_its_time_is_over(monkeypatch):
+    monkeypatch.setattr(import_module("minimlc.tune.tasks"), "LIBRARIES", 0.0)
+    runner = Pretended(lambda candidate: 1.0 if not candidate.library else 1 / 0)
+    tuned = search_model(MODEL, runner=runner, trials=4, libraries=True, seconds=60)
+    assert len(tuned.tasks) == 2 and "call_dps_packed" not in tuned.mod.script()

@@ -2,6 +2,7 @@
 compared."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from minimlc_widgets import SearchProgress, mimebundle
@@ -32,6 +33,18 @@ def test_trials_are_drawn_as_they_come():
     assert progress.trials[1]["kind"] == "wrong" and "not 4.0" in progress.trials[1]["message"]
     assert progress.best is search.winner and progress.speed(progress.best) == 2
     assert progress.library == [{"name": "numpy", "speed": 4.0}]
+
+
+def test_libraries_that_the_search_measured_have_lines(search):
+    again = {
+        0: (ok(0.004),),
+        "numpy.matmul": (ok(0.001), ok(0.003)),
+        "torch.matmul": (Result("crash"),),
+    }
+    beside = replace(search, again=again)
+    assert SearchProgress(beside).library == [{"name": "numpy.matmul", "speed": 2.0}]
+    lines = SearchProgress(beside, library={"torch": 0.002}).library
+    assert [line["name"] for line in lines] == ["numpy.matmul", "torch"]
 
 
 def test_what_the_best_does_differently(search):
