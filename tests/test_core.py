@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 119,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2557,
+    "recipes": 2565,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2722,
     "passes": 2288,
     "codegen": 212,
-    "codegen/llvm": 1761,
+    "codegen/llvm": 1788,
     "runtime": 2550,
     "": 2135,
 }

@@ -29,8 +29,12 @@ READ = 32
 WRITE = 16
 """Bytes side by side that one write of a rectangle puts."""
 
-MOST = 8
-"""Elements on a side of a rectangle: more of them do not fit into the registers."""
+MOST, SQUARE = 8, 16
+"""Elements on a side of a rectangle, more of which do not fit into the registers; and of a square,
+where vectors are as long as a line, so that whole lines are read and written. Columns of a square
+have most steps in common. Lines that compete for the same sets need it most; with shorter vectors,
+they are lost before all of them is read, and narrow rectangles are faster.
+"""
 
 RUN = 256
 """Elements of a row that are written before those of the next row, where the cache does not keep
@@ -94,9 +98,14 @@ def _stays(sch: Draft, name: str, load: Load, lines: int, target: Target) -> boo
     """Whether the first cache holds all lines that a row of the output is read from, so that the
     next row finds its elements there; or a row uses up whole lines.
     """
-    place = load.indices.index(sch.store(name).indices[-1])
-    apart = prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
+    apart = _apart(sch, name, load)
     return apart < LINE or lines <= target.l1 // max(LINE, gcd(apart, PAGE))
+
+
+def _apart(sch: Draft, name: str, load: Load) -> int:
+    """How many bytes of what is read lie between neighbours of a row of the output."""
+    place = load.indices.index(sch.store(name).indices[-1])
+    return prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
 
 
 def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) -> Draft:
@@ -107,11 +116,17 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     sizes = {loop: sch.extent(name, loop) for loop in sch.loops(name)}
     enough = worth_threads(prod(sizes.values()), target)
     size = bytes_of(load.buffer.dtype)
-    lanes = min(MOST, WRITE // size)
     again = _stays(sch, name, load, sizes[column], target)
-    sides = (2, 4, MOST)
+    long, crowded = target.vector_bits >= 8 * LINE, gcd(_apart(sch, name, load), PAGE) > PAGE // 4
+    side = LINE // size if long and crowded else gcd(LINE // size, sizes[row], sizes[column])
+    square = min(side, SQUARE if long else MOST)
+    if square >= MOST and (long or not crowded):
+        lanes, rows = square, square
+    else:
+        lanes = min(MOST, WRITE // size)
+        rows = lanes if again else min(MOST, READ // size)
+    sides = (2, 4, MOST, SQUARE)
     sch, lanes = choose(sch, f"lanes of {name}", (lanes, *sides))
-    rows = lanes if again else min(MOST, READ // size)
     sch, rows = choose(sch, f"rows of {name}", (rows, *sides))
     steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
     few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]

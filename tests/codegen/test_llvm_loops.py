@@ -93,6 +93,35 @@ def test_every_second_element_reads_none_outside(dtype, length, at_end):
     assert not isolated(lambda: native(values, np.empty(length, values.dtype)))
 
 
+def columns(rows: int, width: int, dtype: str) -> PrimFunc:
+    """Rows that are copied into storage of their own, of which columns are written, lane by lane;
+    the last of the columns twice, from one place further on.
+    """
+    x, y = Buffer("x", (rows, width), dtype), Buffer("y", (width + 1, rows), dtype)
+    own, c = Buffer("own", (rows, width), dtype, "local"), Var("c")
+    copy = loop(i, rows, "serial", loop(j, width, "vectorized", store(own, (i, j), x[i, j])))
+    turned = loop(k, rows, "vectorized", store(y, (c, k), own[k, c]))
+    again = loop(m, rows - 1, "vectorized", store(y, (index(width), m), own[m + 1, 0]))
+    last = store(y, (index(width), index(rows - 1)), x[0, 0])
+    body = seq([copy, loop(c, width, "unrolled", turned), again, last])
+    return PrimFunc((x, y), (), Alloc(own, body))
+
+
+@pytest.mark.parametrize("target", MACHINES, ids=lambda t: t.cpu)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int8", "bool"])
+@pytest.mark.parametrize("shape", [(4, 4), (8, 8), (16, 16), (8, 4), (8, 16), (5, 8)], ids=str)
+def test_columns_of_one_s_own_storage(shape, dtype, target):
+    agree(columns(*shape, dtype), target, exact=True)
+
+
+def test_a_square_turns_by_whole_rows():
+    """Each column of eight in three steps, of which the first ones are other columns', too."""
+    text = emit_llvm({"f": columns(8, 8, "float32")}, WIDE).text
+    assert text.count("shufflevector <8 x float>") == 8 * (4 + 2 + 1)
+    narrow = emit_llvm({"f": columns(8, 4, "float32")}, WIDE).text
+    assert "shufflevector <8 x float>" not in narrow and "insertelement <8 x float>" in narrow
+
+
 def sums(length: int, dtype: str) -> PrimFunc:
     """Two rows that are added up in storage of their own, with all that lanes may read."""
     x = Buffer("x", (2, 2 * length - 1), dtype)

@@ -94,9 +94,29 @@ def test_more_of_a_line_is_read_where_it_does_not_stay():
 def test_long_rows_are_written_in_runs(columns):
     mod = scheduled((columns, 24), (1, 0), cores=1)
     sizes = [loop.extent.value for loop in loops_in(mod["main"].body)]
-    assert sizes[:3] == [columns // (sizes[2] * 4), 3, sizes[2]]
-    assert 32 <= sizes[2] <= 64
+    assert sizes[:3] == [columns // (sizes[2] * 8), 3, sizes[2]]
+    assert 16 <= sizes[2] <= 32
     moves(mod, np.random.default_rng(0).random((columns, 24), np.float32), (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("shape", "bits", "sides"),
+    [
+        ((96, 80), 512, (16, 16)),
+        ((96, 40), 512, (8, 8)),
+        ((96, 40), 256, (8, 8)),
+        ((100, 1024), 512, (16, 16)),
+        ((96, 1024), 256, (4, 8)),
+        ((100, 50), 512, (4, 8)),
+    ],
+    ids=str,
+)
+def test_squares_where_whole_lines_are_worth_it(shape, bits, sides):
+    sch = mlc.Schedule(turned(shape, (1, 0)), check=False, decisions={})
+    made = recipes.transpose(sch, target=target(bits, l1=1024))
+    assert tuple(made.trace.decisions.values()) == sides
+    if bits == 256 or mlc.Target.host().vector_bits >= bits:
+        moves(made.mod, np.arange(np.prod(shape), dtype=np.float32).reshape(shape), (1, 0))
 
 
 def test_an_axis_in_between_stays_outside():

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import prod
 from typing import TypeVar
 
 from minimlc.codegen.bounds import Site
@@ -244,8 +245,20 @@ class Expressions:
             return self.memory.load(item.buffer, flat.base, flat.lanes)
         if flat.stride == 2:
             return self.memory.load_every_second(item.buffer, flat)
+        if self._is_column(item.buffer, flat):
+            return self.memory.load_column(item.buffer, flat)
         places = [self.values.lane(flat, number) for number in range(flat.lanes)]
         return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])
+
+    def _is_column(self, buffer: Buffer, flat: Value) -> bool:
+        """Whether lanes are a column of a square in a buffer of one's own, that has as many whole
+        rows: a power of two, and one that stays in registers.
+        """
+        lanes, first = flat.lanes, flat.base.const
+        if buffer not in self.private or flat.stride != lanes or lanes & (lanes - 1) or lanes < 4:
+            return False
+        whole = first is not None and int(first) // lanes * lanes + lanes * lanes
+        return bool(whole) and whole <= prod(buffer.shape) and not self.memory.is_partial
 
     def store(self, item: Store) -> None:
         """Write the value of a store; of several lanes that hit one element, the last stays."""

@@ -85,6 +85,33 @@ class Memory:
         text = self.values.code.value(f"shufflevector {vectors}, {mask}")
         return Value(text, low.dtype, lanes)
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether some lanes are left out."""
+        return self.mask is not None or bool(self.filled)
+
+    def load_column(self, buffer: Buffer, flat: Value) -> Value:
+        """The lanes of a ramp whose stride is their number: a column of a square. It is turned by
+        whole rows, two at a time, first in squares of two, then in larger ones; so columns have
+        the first steps in common (J. O. Eklundh, IEEE Transactions on Computers 21, 1972).
+        """
+        lanes, first = flat.lanes, int(flat.base.const or 0)
+        column = first % lanes
+        starts = [constant(first - column + row * lanes, INDEX) for row in range(lanes)]
+        rows = [self.load(buffer, start, lanes) for start in starts]
+        return self._turned(rows, column, lanes // 2)
+
+    def _turned(self, rows: list[Value], at: int, side: int) -> Value:
+        """Row `at` of what has squares of up to twice a side turned."""
+        if not side:
+            return rows[at]
+        one, other = (self._turned(rows, row, side // 2) for row in (at & ~side, at | side))
+        lanes, moved = len(rows), at & side
+        places = (p + moved if not p & side else lanes + p - side + moved for p in range(lanes))
+        mask = f"<{lanes} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
+        vectors = f"{one.type} {one.text}, {other.type} {other.text}"
+        return Value(self.values.code.value(f"shufflevector {vectors}, {mask}"), one.dtype, lanes)
+
     def _load_part(self, buffer: Buffer, base: Value, lanes: int, first: int) -> Value:
         """Neighbours from `base` on, which is the element `first` of those that every second lane
         means: of a mask's lanes, only these.
