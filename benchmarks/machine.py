@@ -3,13 +3,13 @@
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_info
 
 import minimlc as mlc
 from minimlc.machine.peaks import copy_rate, fma_rate
+from minimlc.target import cpu_model
 
 FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "avx512vnni", "amx-tile", "neon")
 PACKAGES = ("numpy", "llvmlite", "torch", "numba", "jax", "onnxruntime", "scikit-learn")
@@ -20,7 +20,7 @@ def describe(peaks: bool = False) -> dict[str, Any]:
     host = mlc.Target.host()
     have = set(host.features.split(","))
     made: dict[str, Any] = {
-        "cpu": f"{_model()} (LLVM: {host.cpu})",
+        "cpu": f"{cpu_model() or platform.machine()} (LLVM: {host.cpu})",
         "cores": host.cores,
         "vector_bits": host.vector_bits,
         "features": [name for name in FEATURES if f"+{name}" in have],
@@ -37,15 +37,6 @@ def describe(peaks: bool = False) -> dict[str, Any]:
             "copied GB/s (read + written)": rates["bytes"] / 1e9,
         }
     return made
-
-
-def _model() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def _versions() -> dict[str, str]:

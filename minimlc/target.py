@@ -1,5 +1,6 @@
 """What code is compiled for, and what the machine at hand is."""
 
+import contextlib
 import functools
 import importlib
 import os
@@ -105,6 +106,15 @@ def _host() -> Target:
     cpu, features = _cpu()
     l1, l2, l3 = _cache_sizes()
     return Target("llvm", cpu, features, _vector_bits(features), l1, l2, l3, _cores())
+
+
+def cpu_model() -> str:
+    """The CPU's name as its maker writes it, "" where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
 
 
 def _cpu() -> tuple[str, str]:

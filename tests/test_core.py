@@ -30,14 +30,14 @@ ROOMS = {
     "codegen/cuda": 342,
     "codegen/python": 524,
     "gpusim": 848,
-    "passes/dispatch.py": 119,
+    "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
     "recipes": 2565,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
-    "tune": 1599,
+    "tune": 1600,
     "homework": 2117,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -56,7 +56,7 @@ CORE = {
     "codegen": 212,
     "codegen/llvm": 1788,
     "runtime": 2550,
-    "": 2135,
+    "": 2142,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.errors import CompileError
+from minimlc.errors import CompileError, shown
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import Constant, Expr, Var, call_dps_packed
 from minimlc.module import IRModule, module_pass
@@ -27,8 +27,10 @@ OURS, RECORD = "minimlc", "dispatch"
 Clock: TypeAlias = Callable[[Callable[..., Any], Sequence[np.ndarray]], float]
 """The seconds of a call of a function with some arguments."""
 
-Judge: TypeAlias = Callable[[Mapping[str, IRModule]], str]
-"""Who computes a piece best, of modules that have everybody's "main": "minimlc" comes first."""
+Judge: TypeAlias = Callable[[Mapping[str, IRModule]], str | None]
+"""Who computes a piece best, of modules that have everybody's "main": "minimlc" comes first. None
+leaves the piece as it is, and undecided.
+"""
 
 
 class Piece(NamedTuple):
@@ -98,7 +100,8 @@ def dispatch(
     called with random inputs: results must agree (`CompileError` E235 otherwise), then the fastest
     by `clock` is taken, once for all pieces that are alike. Pieces of symbolic sizes stay. The
     module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
-    time, are taken over unmeasured. A `judge` chooses in another way, as a search on workers does.
+    time, are taken over unmeasured. A `judge` chooses in another way, and looks at values itself,
+    as a search on workers does.
 
         fast = mlc.dispatch(mod)
         chosen(fast)           # {"matmul(x, w, out_dtype='') of (64, 64), (64, 64)": "minimlc"}
@@ -118,7 +121,13 @@ def dispatch(
         key = f"{piece.pattern!r} of {', '.join(map(_text, args))}"
         if key not in known:
             names = (OURS, *(name for name in piece.functions if name in registered()))
-            known[key] = by({name: _alone(piece, args, name) for name in names})
+            choice = by({name: _alone(piece, args, name) for name in names})
+            if choice is None:
+                return None
+            if choice not in names:
+                why = f"dispatch: the judge chose {shown(choice)}"
+                raise CompileError(why, code="E235", hint=f"one of {', '.join(names)}, or None")
+            known[key] = choice
         used[key] = known[key]
         return (
             None if used[key] == OURS else _by_library(used[key], args, match.value(match.pattern))

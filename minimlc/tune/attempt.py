@@ -4,7 +4,6 @@ import contextlib
 import functools
 import gc
 import hashlib
-import platform
 from collections.abc import Callable, Iterator
 from math import inf, prod
 from pathlib import Path
@@ -27,7 +26,7 @@ from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.parallel import set_num_threads
 from minimlc.schedule import Schedule, Trace
 from minimlc.script import parse
-from minimlc.target import Target
+from minimlc.target import Target, cpu_model
 from minimlc.tir.equivalence.compare import TOLERANCE, first_difference, inputs
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.walks import blocks_in
@@ -39,6 +38,7 @@ except ImportError:  # Windows: timings there do not wait for each other
     fcntl = None  # type: ignore[assignment]
 
 Arrays = list[np.ndarray]
+Known = tuple[Arrays, Arrays]
 EXPECTED_TIMES = 20
 """How many times as long as a candidate may run, the unscheduled program may."""
 
@@ -51,6 +51,11 @@ SAMPLE_SECONDS = 2e-3
 """A sample is of as many calls as take about this long."""
 REFERENCE_CALLS = 8
 """A sample of the reference kernel is of so many calls: one to two milliseconds."""
+
+FOREIGN = ("positive", "large")
+"""Kinds of arguments, besides ordinary ones, on which a library's routine computes the same: of a
+schedule the steps are proven.
+"""
 
 PAGE = 4096
 REFERENCE = """
@@ -69,16 +74,8 @@ def host() -> str:
     how many cores this process may use.
     """
     here = Target.host()
-    facts = f"{here.features} {here.l1} {here.l2} {here.l3} {here.cores} {_model()}"
+    facts = f"{here.features} {here.l1} {here.l2} {here.l3} {here.cores} {cpu_model()}"
     return f"{here.cpu}-{hashlib.blake2b(facts.encode(), digest_size=4).hexdigest()}"
-
-
-def _model() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
 
 
 @functools.cache
@@ -123,18 +120,21 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         target = target_of(candidate.target)
         if missing := missing_features(target):
             return answer("build", message=f"this CPU lacks {', '.join(missing)}")
-        noted: Any = dict(plain.attrs).get(CONSTANTS, ())
+        noted: Any = () if library else dict(plain.attrs).get(CONSTANTS, ())
         fixed = frozenset(n for n, each in enumerate(plain.params) if each.name in noted)
-        func, copies = packed(sch.func, frozenset() if library else fixed, {})
+        func, copies = packed(sch.func, fixed, {})
         alone = _alone(func)
         call = get_function(library) if library else build(alone, target, cache=False)["main"]
     except CompileError as error:
         return answer("build", message=str(error))
-    arguments, expected = _known(plain, folder, seconds, tell)
+    arguments, expected = _known(plain, "ordinary", folder, seconds, tell)
     for place, copy in copies:
         arguments[place] = copy.of(arguments[place])
-    if library:
-        call(*map(np.copy, arguments))  # loads it, which takes its time, before others wait
+    for kind in FOREIGN if library else ():  # the first call loads it, before others wait
+        values, means = _known(plain, kind, folder, seconds, tell)
+        call(*values)
+        if wrong := _wrong(plain, fixed, means, values):
+            return answer("wrong", message=wrong)
     with _turn(folder, seconds, tell):
         threads = min(target.cores, Target.host().cores)
         set_num_threads(threads)
@@ -173,11 +173,11 @@ def _tolerance(func: PrimFunc) -> dict[str, float]:
     return {key: max(it, 4 * terms**0.5 * wide.get(key, 0)) for key, it in TOLERANCE.items()}
 
 
-def _known(func: PrimFunc, folder: Path, seconds: float, tell: Tell) -> tuple[Arrays, Arrays]:
+def _known(func: PrimFunc, kind: str, folder: Path, seconds: float, tell: Tell) -> Known:
     """Random arguments of a function and what it makes of them, computed once for a folder."""
     name = hashlib.blake2b(_alone(func).script().encode(), digest_size=16).hexdigest()
-    path = folder / f"{name}.arrays"
-    arguments = inputs(func, "ordinary")
+    path = folder / f"{name}.{kind}.arrays"
+    arguments = inputs(func, kind)
     if not path.exists():
         tell("expected", EXPECTED_TIMES * seconds)
         results = [array.copy() for array in arguments]

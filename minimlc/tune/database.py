@@ -7,6 +7,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -202,11 +203,8 @@ class Database:
                 raise TuneError(why, code="E908", hint='database.export("records.jsonl")')
         with self._connection() as connection:
             rows = connection.execute(f"{JOINED} order by number").fetchall()
-        lines = [
-            {"version": row[-1], **{key: json.loads(each.to_json()) for key, each in pair}}
-            for row in rows
-            for pair in [zip(Record._fields, _record(row), strict=True)]
-        ]
+        each = [(row[-1], *_record(row)) for row in rows]
+        lines = [{"version": v, "candidate": asdict(c), "result": asdict(r)} for v, c, r in each]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         try:
             write_atomically(Path(path), text.encode())

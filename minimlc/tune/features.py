@@ -96,11 +96,10 @@ class Touch(NamedTuple):
         row = spans[-1] * size
         return prod(spans[:-1]) * (row if row % LINE == 0 else row + min(LINE, row) // 2)
 
-    def side_by_side(self, loop: int) -> int:
-        """How far apart elements are in a loop's iterations: 0, 1, or 2 for farther."""
+    def jumps(self, loop: int) -> bool:
+        """Whether elements in a loop's iterations do not lie side by side."""
         *outer, last = self.steps or ({},)
-        near = last.get(loop) == 1 and not any(loop in axis for axis in outer)
-        return (1 if near else 2) if self.moves(loop) else 0
+        return self.moves(loop) and (last.get(loop) != 1 or any(loop in axis for axis in outer))
 
 
 def features(func: PrimFunc, target: Target) -> np.ndarray:
@@ -197,12 +196,10 @@ def _of_store(store: Store, loops: Nest, parts: Parts, target: Target) -> dict[s
     looped = [size for at, size in enumerate(extents[: last + 1]) if at not in out]
     numbers["iterations"] = float(prod(looped))
     numbers["code"] = float(prod(extents[at] for at in out))
-    numbers["sums"] = float(sums)
-    numbers["spilled"] = float(max(0, sums + 2 - registers))
+    numbers |= {"sums": float(sums), "spilled": float(max(0, sums + 2 - registers))}
     chained = sums and numbers["instructions"] * 4 / min(sums, CHAINS) - numbers["instructions"] / 2
     numbers["waiting"] = max(0.0, float(chained))
-    numbers["guarded"] = float(runs if guarded else 0)
-    numbers["copied"] = float(0 if operations else runs)
+    numbers["guarded"], numbers["copied"] = guarded * float(runs), (not operations) * float(runs)
     shared = [extents[at] for at, kind in enumerate(kinds) if kind == "parallel"]
     count = prod(shared)
     share = -(-count // target.cores) * target.cores
@@ -241,9 +238,8 @@ def _steps(expr: Expr, places: dict[Var, int]) -> Iterator[tuple[int, float]]:
 
 def _cycles(numbers: dict[str, float]) -> float:
     """Arithmetic and accesses go side by side; what caches do not have, and loops, come on top."""
-    busy = max(
-        numbers["instructions"] / 2, (numbers["loads"] + numbers["gathered"]) / 2, numbers["stores"]
-    )
+    read = numbers["loads"] + numbers["gathered"]
+    busy = max(numbers["instructions"] / 2, read / 2, numbers["stores"])
     moved = sum(numbers[name] / rate for name, rate in RATES.items())
     spilled = numbers["spilled"] / max(numbers["sums"], 1.0) * numbers["instructions"]
     late = max(0.0, numbers["code"] - 512) / 512 * numbers["iterations"]
@@ -270,18 +266,17 @@ def _count(numbers: dict[str, float], touch: Touch, work: Work, vectors: float) 
     if lane is not None and not touch.moves(lane):
         count /= max(1.0, work.extents[lane] / work.width)
     numbers["stores" if touch.is_write else "loads"] += count
-    if lane is not None and touch.side_by_side(lane) == 2:
+    if lane is not None and touch.jumps(lane):
         numbers["gathered"] += count * min(work.width, work.extents[lane])
 
 
 def _sums_beside(work: Work) -> int:
     """The vectors of sums in flight in a reduction; 0 of others."""
     target = next(touch for touch in work.touches if touch.is_write)
-    loops = range(len(work.extents))
     if not work.reduces:
         return 0
     lanes = 1 if work.lane is None else max(1, work.extents[work.lane] // work.width)
-    out = (at for at in loops if work.kinds[at] == "unrolled" and target.moves(at))
+    out = (at for at, kind in enumerate(work.kinds) if kind == "unrolled" and target.moves(at))
     return lanes * prod(work.extents[at] for at in out)
 
 

@@ -1,4 +1,6 @@
-"""Measurement: candidates run in workers, one timing at a time, and never end more than a trial."""
+"""Measurement: candidates run in workers, one timing at a time, and never end more than a trial;
+and whether the arguments of what measures are of the right kind.
+"""
 
 import atexit
 import json
@@ -6,12 +8,13 @@ import os
 import shutil
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 
@@ -19,6 +22,7 @@ from minimlc.apart.limits import Limits
 from minimlc.apart.message import Failed
 from minimlc.apart.pool import Pool
 from minimlc.errors import shown
+from minimlc.registry import get_function
 from minimlc.runtime.cache import own_folder
 from minimlc.runtime.foreign import missing_features
 from minimlc.tune.attempt import host as this_host
@@ -60,6 +64,13 @@ def run_unit(text: str, pool: Pool | None = None) -> str:
 
 
 Running = deque[tuple[Candidate, Future[str]]]
+
+
+class Measures(Protocol):
+    """What times candidates: `tune.Runner`, or anything with this method."""
+
+    def submit(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
+        """The candidates' results, in their order."""
 
 
 class Runner:
@@ -150,7 +161,7 @@ class Runner:
             result = Result.from_json(future.result())
         except Exception as error:  # whatever an executor says of a lost worker
             return Result("crash", message=f"the worker was lost: {type(error).__name__}: {error}")
-        if result.kind == "ok":
+        if result.kind == "ok" and not candidate.library:
             best = self._best.setdefault(_workload(candidate), {})
             best[result.host] = min(best.get(result.host, result.score), result.score)
         return result
@@ -167,6 +178,38 @@ class Runner:
 
 def _workload(candidate: Candidate) -> tuple[str, ...]:
     return candidate.mod, candidate.func, candidate.target
+
+
+def measuring(runner: Measures | None) -> AbstractContextManager[Measures]:
+    """The runner, or one of this machine for a while."""
+    return Runner() if runner is None else nullcontext(runner)
+
+
+def check_arguments(
+    trials: Any, runner: Any, database: Any, seconds: Any, **functions: Any
+) -> None:
+    """`TuneError` for arguments of a search that are none."""
+    hint = "mlc.tune.search(mod, trials=64)"
+    check_above_zero(hint, trials=trials)
+    if seconds not in (None, inf):
+        check_above_zero(hint, int | float, seconds=seconds)
+    wanted = {
+        "runner": (runner, ("submit",), "an mlc.tune.Runner"),
+        "database": (database, ("records", "add"), "an mlc.tune.Database"),
+        **{name: (value, ("__call__",), "a function") for name, value in functions.items()},
+    }
+    for name, (value, methods, kind) in wanted.items():
+        if value is not None and not all(callable(getattr(value, each, None)) for each in methods):
+            raise TuneError(f"{name} is {kind}, got {shown(value)}", code="E902", hint=hint)
+
+
+def check_libraries(names: Any) -> list[str]:
+    """Names of libraries' functions; `TuneError` for what no worker could know, E614 for others."""
+    each = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
+    if strange := [n for n in each if not str(n).startswith(("numpy.", "torch."))]:
+        why = f"libraries are functions of numpy's or torch's, got {shown(strange[0])}"
+        raise TuneError(why, code="E902", hint='libraries=["numpy.matmul"]')
+    return [name for name in each if get_function(name)]  # type: ignore[truthy-function]
 
 
 def check_above_zero(hint: str, kind: Any = int, **values: Any) -> None:

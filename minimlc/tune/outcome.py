@@ -94,7 +94,11 @@ class Tuned:
         name, best = self.winner.candidate.func, self.winner.number
         head = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
         trials = "; ".join(filter(None, (head, failures(self.records))))
-        rest = f"; {self.library} is faster" if self.library else ""
+        others = [
+            (name, each[-1].kind) for name, each in self.again.items() if isinstance(name, str)
+        ]
+        rest = "".join(f"; {name}: {kind}" for name, kind in others if kind != "ok")
+        rest += f"; {self.library} is faster" if self.library else ""
         if not best:
             return f"{trials}; {self.default} is the best{rest}"
         sure = "" if self.again else ", not measured again"

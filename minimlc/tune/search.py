@@ -19,16 +19,15 @@ import numpy as np
 
 from minimlc.errors import ScheduleError, did_you_mean, shown
 from minimlc.module import IRModule, collector_paused
-from minimlc.registry import get_function
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tune import model, spaces
 from minimlc.tune.features import NAMES
+from minimlc.tune.measure import Measures, check_arguments, check_libraries, measuring
 from minimlc.tune.outcome import Trial, Tuned, check_ran, comparable, keep_trials
 from minimlc.tune.records import Candidate, Result, TuneError, target_text
-from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.spaces import Program, Space, program
 
 STRATEGIES = ("evolution", "random", "replay")
@@ -257,11 +256,12 @@ def search(
     of the machine where `runner` is. With `stop`, it ends when less can be expected than the
     measurements' noise, and after `seconds`, of which the last third is for measuring the best few
     again. `strategy` is "evolution", "random", or "replay", which measures what the
-    database has. `observe` sees each trial. `libraries` are names of registered functions, such as
-    "numpy.matmul", that compute the function's last parameter from the others: they are measured
-    with the best at the end, and the result's `library` is the one that is faster. Raises
+    database has. `observe` sees each trial. `libraries` are functions of numpy's and torch's that
+    `dispatch` knows, such as "numpy.matmul", and that compute the last parameter from the others:
+    at the end they are measured with the best, if there is time, and checked on more values than a
+    program, which is proven; the result's `library` is the one that is faster. Raises
     `ScheduleError` where the space makes no program without a key, `TuneError` E902 for an argument
-    of another kind, E909 where nothing ran, E614 for a function that is not registered. Another
+    of another kind, E909 where nothing ran, `CompileError` E614 for an unknown library. Another
     error, such as a fault of a space of one's own, has what the search came to as `error.tuned`.
     """
     check_arguments(trials, runner, database, seconds, space=space, observe=observe)
@@ -272,7 +272,7 @@ def search(
         hint = did_you_mean(str(strategy), STRATEGIES)
         raise TuneError(f'no strategy "{strategy}"', code="E902", hint=hint)
     chosen, first = Target.of(target), "the first program of this space" if space else "the default"
-    names = [name for name in libraries if callable(get_function(name))]
+    names = check_libraries(libraries)
     usual = space or spaces.usual(chosen)
     with measuring(runner) as measures:
         state = Search(alone, name, chosen, usual, key, measures, database, host, names, first)
@@ -315,13 +315,15 @@ def finals(state: Search, end: float = inf) -> dict[int | str, tuple[Result, ...
     ran = sorted(comparable(state.trials), key=lambda trial: trial.score)[:FINALISTS]
     if not ran or (ran[0].number == 0 and not state.libraries):
         return {}
-    tried: dict[int | str, Candidate] = {t.number: t.candidate for t in (*state.trials[:1], *ran)}
-    for name in state.libraries:
-        tried[name] = replace(ran[0].candidate, trace=f'"{name}"')
+    tried: dict[int | str, Candidate] = {0: state.trials[0].candidate}
+    tried |= {name: replace(tried[0], trace=f'"{name}"') for name in state.libraries}
+    tried |= {trial.number: trial.candidate for trial in ran}
     known, here, left = state.recorded(), ran[0].result.host, dict[int | str, list[Result]]()
     for at, one in tried.items():
         own = [result for result in known.get(one.trace, []) if result.host == here]
-        left[at] = own if one.library else own[1:]  # without the one by which it was tried
+        # Of a library, failures count no more: it may be installed by now. Of a program, the result
+        # by which it was tried is no other.
+        left[at] = [each for each in own if each.kind == "ok"] if one.library else own[1:]
     results: dict[int | str, tuple[Result, ...]] = {}
     for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:
@@ -329,9 +331,10 @@ def finals(state: Search, end: float = inf) -> dict[int | str, tuple[Result, ...
         one, last = tried[number], results.get(number, ())[-1:]
         if one.library and last and last[0].score > CLOSE * ran[0].score:
             continue
-        new = left[number][:1] or state.results([one], {})
+        (new,) = left[number][:1] or state.results([one], {})
         left[number] = left[number][1:]
-        results[number] = (*results.get(number, ()), *new)
+        if new.host == here:
+            results[number] = (*results.get(number, ()), new)
     return results if len(results) > 1 else {}
 
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from minimlc import recipes
 from minimlc.graph.nodes import Call, Function
 from minimlc.module import IRModule, run_passes
-from minimlc.node import Node, replace, structural_equal, structural_hash
+from minimlc.node import replace, structural_equal, structural_hash
 from minimlc.passes import default_pipeline
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
+from minimlc.tune.measure import Measures, check_arguments, measuring
 from minimlc.tune.outcome import Trial, Tuned, check_ran
 from minimlc.tune.records import TuneError
-from minimlc.tune.runners import Measures, check_arguments, measuring
 from minimlc.tune.search import EARLIEST, SEARCHED, Search, ending, finals, rounds, search
 from minimlc.tune.spaces import usual
 
@@ -53,9 +53,8 @@ class TunedModel:
     @property
     def speedup(self) -> float:
         """How much less time the tasks take together than by default."""
-        each = [(task.calls, tuned) for task, tuned in self.tasks]
-        before = sum(calls * tuned.score(tuned.records[0]) for calls, tuned in each)
-        after = sum(calls * tuned.score(tuned.winner) for calls, tuned in each)
+        before = sum(task.calls * tuned.score(tuned.records[0]) for task, tuned in self.tasks)
+        after = sum(task.calls * tuned.score(tuned.winner) for task, tuned in self.tasks)
         return before / after if isfinite(before) and after else 1.0
 
     def __repr__(self) -> str:
@@ -113,7 +112,8 @@ def search_model(
     A task is measured with its constants packed, as the model packs them once. With `libraries`,
     numpy's BLAS, and torch's where it is installed, are candidates: first, `mlc.dispatch` has them
     compute the products that they compute faster than the best of a search of such a product alone,
-    each of 24 trials at most, in a tenth of the time. Raises `TuneError` E902 for a module without
+    each of 24 trials at most, in a tenth of the time, and all in a third; where it is over, nothing
+    is decided. Raises `TuneError` E902 for a module without
     graph functions, E909 where nothing ran.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
@@ -121,12 +121,15 @@ def search_model(
     chosen = Target.of(target)
     with measuring(runner) as measures:
         if libraries:
-            few: Any = {"trials": min(trials, EARLIEST), "key": key, "database": database}
-            few |= {"runner": measures, "target": target, "observe": observe}
-            judge = partial(_judged, ending(seconds, LIBRARIES), seconds and seconds / 10, few)
+            few: dict[str, Any] = {"runner": measures, "database": database, "observe": observe}
+            few |= {"trials": min(trials, EARLIEST), "key": key, "target": target}
+            few["seconds"] = seconds and seconds / 10
+            judge = partial(_judged, few, ending(seconds, LIBRARIES))
             try:
                 mod = import_module("minimlc.passes.dispatch").dispatch(mod, judge=judge)
             except KeyboardInterrupt:
+                few.clear()
+            if not few:
                 end = last = 0.0
         lowered = run_passes(mod, BEFORE)
         if not any(isinstance(func, Function) for _, func in lowered.entries):
@@ -162,25 +165,30 @@ def search_model(
     return TunedModel(_stitched(lowered, tuned, chosen), tuple(tuned.items()))
 
 
-def _judged(
-    end: float, seconds: float | None, options: Mapping[str, Any], modules: Mapping[str, IRModule]
-) -> str:
-    """Who computes a piece fastest: a library, or what a search makes of it, called as the first
-    is. Where there is no time left, ours does.
+def _judged(few: dict[str, Any], end: float, modules: Mapping[str, IRModule]) -> str | None:
+    """Who computes a piece fastest: a library, or what a search with `few` trials makes of it,
+    called as the first is. None where nothing ran, after the `end`, and from an interrupt on, which
+    takes the options of searches away.
     """
     (ours, alone), *others = modules.items()
-    each, left = tasks(alone, options["target"]), end - perf_counter()
-    if len(each) != 1 or left <= 0:
-        return ours
-    observe, names = options["observe"], [name for name, _ in others]
-    own = {
-        "seconds": seconds and min(left, seconds),
-        "observe": observe and partial(observe, *each),
-    }
-    tuned = search(each[0].func, libraries=names, **{**options, **own})
+    left = end - perf_counter()
+    each = tasks(alone, few["target"]) if few and left > 0 else ()
+    if len(each) != 1:
+        return None
+    own = {**few, "seconds": few["seconds"] and min(left, few["seconds"])}
+    own["observe"] = few["observe"] and partial(few["observe"], *each)
+    try:
+        tuned = search(each[0].func, libraries=[name for name, _ in others], **own)
+    except KeyboardInterrupt:
+        few.clear()
+        return None
+    except TuneError as error:
+        if error.code != "E909":
+            raise
+        return None
     if tuned.stopped == "interrupt":
-        raise KeyboardInterrupt
-    return tuned.library or ours
+        few.clear()
+    return tuned.library or (ours if few else None)
 
 
 def _worth(task: Task, search: Search) -> float:
@@ -193,14 +201,11 @@ def _worth(task: Task, search: Search) -> float:
 
 def _stitched(lowered: IRModule, tuned: dict[Task, Tuned], target: Target) -> IRModule:
     """The model with what was found; recipes schedule the rest."""
-    functions: dict[str, Node] = {}
-    for task, result in tuned.items():
-        if not isfinite(result.winner.score):
-            continue
-        for name in task.names:
-            plain = lowered[name]
-            assert isinstance(plain, PrimFunc)
-            attrs = (*plain.attrs, (SCHEDULED, True))
-            functions[name] = replace(result.best.func, attrs=attrs)
+    functions = {
+        name: replace(result.best.func, attrs=(*lowered[name].attrs, (SCHEDULED, True)))  # type: ignore[attr-defined]
+        for task, result in tuned.items()
+        if isfinite(result.winner.score)
+        for name in task.names
+    }
     scheduled = lowered.with_functions({**lowered.functions, **functions})
     return run_passes(scheduled, (partial(recipes.apply, target=target), *AFTER))

@@ -79,3 +79,13 @@ def test_a_library_s_function_is_there_before_anybody_dispatches():
     code = "from minimlc.registry import get_function as get; print(get('numpy.matmul').__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "<lambda>\n", done.stderr[-500:]
+
+
+def test_a_judge_chooses_or_leaves_a_piece_undecided():
+    mod = mlc.parse(SOURCE)
+    asked = []
+    same = dispatch(mod, [PRODUCT], judge=lambda modules: asked.append([*modules]))
+    assert same is mod and asked == [["minimlc", "numpy.matmul"]] * 2
+    fast = dispatch(mod, [PRODUCT], judge=lambda modules: [*modules][1])
+    assert set(chosen(fast).values()) == {"numpy.matmul"}
+    refuses("E235", lambda: dispatch(mod, [PRODUCT], judge=lambda _: "numpy.linear"), "linear")

@@ -10,6 +10,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc.schedule import Trace
+from minimlc.script import R
 from minimlc.tune import attempt, measure
 from minimlc.tune.attempt import MOST_SAMPLES, samples
 from minimlc.tune.measure import Runner
@@ -82,6 +83,28 @@ def test_a_library_s_routine_is_a_candidate(runner):
     assert unknown.kind == "build" and 'no function is registered as "numpy.mul"' in unknown.message
     (wrong,) = runner.submit([by("numpy.linear", matmul(24, 24, 24))])
     assert wrong.kind == "wrong"
+
+
+@pytest.mark.parametrize("after", [mlc.op.floor, lambda x: mlc.op.clip(x, -1000.0, 1000.0)])
+def test_a_library_is_checked_on_more_than_small_whole_numbers(after, runner):
+    """A schedule is proven; of a library, these would not show what is done afterwards."""
+    bb = mlc.BlockBuilder()
+    x, w = (mlc.Var(name, R.Tensor((8, 8), "float32")) for name in "xw")
+    with bb.function("main", [x, w]):
+        with bb.dataflow():
+            y = bb.emit_output(after(mlc.op.matmul(x, w)))
+        bb.emit_func_output(y)
+    (task,) = mlc.tune.tasks(bb.get())
+    script = mlc.IRModule.of({"mm": task.func}).script()
+    (result,) = runner.submit([Candidate(script, "mm", '"numpy.matmul"', "llvm")])
+    assert result.kind == "wrong", result.message
+
+
+def test_scores_of_libraries_end_no_program_early(runner):
+    """Successive halving is among programs."""
+    before = {key: dict(value) for key, value in runner._best.items()}
+    list(runner.submit([by("numpy.matmul")]))
+    assert runner._best == before
 
 
 @pytest.mark.requires("torch")

@@ -351,16 +351,37 @@ def test_a_library_is_measured_with_the_best_and_named_where_it_is_faster():
     assert tuned.library == "numpy.matmul" and repr(tuned).endswith("; numpy.matmul is faster")
     assert [result.score for result in tuned.again["numpy.matmul"]] == [0.5] * 3
     assert tuned.winner.score >= 1  # and what a program of ours takes is as it was
-    for _, slower in (beside_numpy(200.0), beside_numpy(0.5, kind="crash")):
-        assert slower.library == "" and "numpy" not in repr(slower)
-        assert len(slower.again["numpy.matmul"]) == 1  # it is too far behind for more
+    _, slower = beside_numpy(200.0)
+    assert slower.library == "" and "numpy" not in repr(slower)
+    assert len(slower.again["numpy.matmul"]) == 1  # it is too far behind for more
+    _, failed = beside_numpy(0.5, kind="crash")
+    assert failed.library == "" and repr(failed).endswith("; numpy.matmul: crash")
     kept = Remembered()
     _, first = beside_numpy(0.5, database=kept)
     runner, again = beside_numpy(200.0, database=kept)
     assert runner.asked == 0 and again.again == first.again
+    kept.kept = [
+        r._replace(result=Result("build")) if r.candidate.library else r for r in kept.kept
+    ]
+    assert beside_numpy(0.5, database=kept)[1].library == "numpy.matmul"  # a failure may be mended
+
+
+def test_a_library_on_another_host_is_no_rival():
+    class Hosts(Pretended):
+        def submit(self, candidates):
+            for one, result in zip(candidates, super().submit(candidates), strict=True):
+                yield replace(result, host="fast") if one.library else result
+
+    tuned = found(
+        Hosts(lambda one: 0.1 if one.library else score(one)), trials=5, libraries="numpy.matmul"
+    )
+    assert tuned.library == "" and "numpy.matmul" not in tuned.again
 
 
 def test_a_library_that_is_none_is_refused_before_anything_runs():
     runner = Pretended(score)
     refuses("E614", lambda: found(runner, libraries=["numpy.matmull"]), "numpy.matmul")
+    mlc.register_func("env.mine", lambda *arrays: None, override=True)
+    for strange in (None, 3, [None], [b"numpy.matmul"], [["numpy.matmul"]], ["env.mine"], ""):
+        refuses("E902", lambda names=strange: found(runner, libraries=names), "libraries")
     assert runner.asked == 0
