@@ -112,9 +112,8 @@ def search_model(
     A task is measured with its constants packed, as the model packs them once. With `libraries`,
     numpy's BLAS, and torch's where it is installed, are candidates: first, `mlc.dispatch` has them
     compute the products that they compute faster than the best of a search of such a product alone,
-    each of 24 trials at most, in a tenth of the time, and all in a third; where it is over, nothing
-    is decided. Raises `TuneError` E902 for a module without
-    graph functions, E909 where nothing ran.
+    each of 24 trials at most, in a tenth of the time, and all in a third; once it is over, nothing
+    is decided. Raises `TuneError` E902 for a module without graph functions, E909 where none ran.
     """
     check_arguments(trials, runner, database, seconds, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
