@@ -64,10 +64,7 @@ class SearchProgress(View):
             raise CompileError(why, hint="SearchProgress(mlc.tune.search(mod))")
         self.records: list[Tried] = []
         self.tuned = tuned
-        again = {} if tuned is None else tuned.again
-        samples = {name: [s for each in again[name] for s in each.seconds] for name in again}
-        others = {name: times for name, times in samples.items() if isinstance(name, str) and times}
-        others |= library or {}
+        others = {**({} if tuned is None else _again(tuned)), **(library or {})}
         self.times = {str(name): _seconds(name, time) for name, time in others.items()}
         super().__init__(most=trials)
         if tuned is not None:
@@ -135,6 +132,20 @@ class SearchProgress(View):
         changes = f'<div class="highlight"><pre>{steps}\n</pre></div>' if steps else ""
         ended = f"<p>It ended because {escape(self.stopped)}.</p>" if self.stopped else ""
         return search_html(self.name) + table(["", ""], rows) + decided + changes + ended
+
+
+def _again(tuned: Searched) -> dict[str, float]:
+    """Seconds of libraries by name, by the default's as it was tried: at the end, where they were
+    measured, nothing is compiled beside, so they are compared with the default there.
+    """
+    default = tuned.records[0]
+    scores = {
+        name: median(result.score for result in results)
+        for name, results in tuned.again.items()
+        if isinstance(name, str) and all(result.seconds for result in results)
+    }
+    own = median(default.result.seconds) / tuned.score(default) if default.result.seconds else 0.0
+    return {name: own * score for name, score in scores.items() if own}
 
 
 def _plain(trial: Tried) -> dict[str, Any]:

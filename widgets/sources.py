@@ -116,6 +116,8 @@ class Searched(Protocol):
     @property
     def speedup(self) -> float: ...
 
+    def score(self, trial: Any) -> float: ...
+
 
 def script_of(value: Any) -> str:
     """What to read of a value: its script, large constants without their bytes.
