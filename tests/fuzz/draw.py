@@ -34,9 +34,9 @@ class Step:
 
 
 def random_step(sch: mlc.Schedule, rng: random.Random) -> Step:
-    """A primitive with arguments; KeyError for a primitive that has no rule."""
+    """A primitive with arguments."""
     site = Site(sch, rng, rng.random() < WILD)
-    names = list(PRIMITIVES)
+    names = [name for name in RULES if name in PRIMITIVES]  # not in the order of registration
     rng.shuffle(names)
     for name in names:
         try:

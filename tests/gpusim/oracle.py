@@ -43,14 +43,18 @@ class Pairs(Watch):
         elements = np.broadcast_to(element, active.shape)
         for row, thread in self._running(active) if space else ():
             block = self.blocks[row]
-            key = item.buffer.name, elements[row, thread], block if space == "shared" else None
+            key = item.buffer, elements[row, thread], block if space == "shared" else None
             access = block, thread, self.met[block][thread], isinstance(item, Store)
             self.seen[key].add(access)
 
     def races(self) -> set[Race]:
         return {
-            Race(name, int(element), frozenset((self._place(one[:2]), self._place(other[:2]))))
-            for (name, element, _), accesses in self.seen.items()
+            Race(
+                buffer.name,
+                int(element),
+                frozenset((self._place(one[:2]), self._place(other[:2]))),
+            )
+            for (buffer, element, _), accesses in self.seen.items()
             for one, other in combinations(accesses, 2)
             if one[:2] != other[:2] and (one[3] or other[3])
             if one[0] != other[0] or one[2] == other[2]

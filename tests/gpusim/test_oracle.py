@@ -134,3 +134,35 @@ def compared(numbers, monkeypatch) -> list[object]:
 def test_random_schedules_without_a_barrier(monkeypatch):
     reports = compared(range(40), monkeypatch)
     assert len(reports) > 8 and sum(report is not None for report in reports) > 3
+
+
+TWO_SUMS = """
+@T.prim_func
+def main(A: T.Buffer((3, 16), "float32"), C: T.Buffer((3,), "float32")):
+    for i in T.thread_binding(3, thread="blockIdx.x"):
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("sum"):
+                v, r = T.axis.remap("SR", [i, k])
+                with T.init():
+                    C[v] = 0.0
+                C[v] = C[v] + A[v, r]
+        for k in T.thread_binding(8, thread="threadIdx.x"):
+            with T.block("rest"):
+                v = T.axis.spatial(3, i)
+                r = T.axis.reduce(16, k + 8)
+                C[v] = C[v] + A[v, r]
+"""
+
+
+def test_memory_of_two_sums_has_two_names(monkeypatch):
+    """A message names one of them; with any barrier left out it is what the oracle says, too."""
+    whole = kernels("main", main_of(mlc.parse(TWO_SUMS)))
+    (kernel,) = whole.kernels
+    assert [buffer.name for buffer in kernel.shared] == ["C_block", "C_block1"]
+    count = sum(isinstance(part, Barrier) for part in statements_in(kernel.body))
+    reports = []
+    for number in range(count):
+        less = kernel._replace(body=Without(number).visit(kernel.body))
+        less = whole._replace(kernels=(less,))
+        reports.append(check(less, arrays_for(whole), monkeypatch))
+    assert {report.buffer for report in reports if report} == {"C_block", "C_block1"}

@@ -217,6 +217,21 @@ def test_constants_are_packed_before_they_are_timed(tmp_path, monkeypatch):
         assert ("B_local" in mlc.Schedule(built[0], check=False).blocks()) == (not noted)
 
 
+@pytest.mark.parametrize("library", ["", "numpy.matmul"])
+def test_only_threads_that_compute_are_started(library, tmp_path, monkeypatch):
+    """Those of a library wait busily, for as long as a program is timed beside them."""
+    asked = []
+    for name in "threadpool_limits", "set_num_threads":
+        monkeypatch.setattr(attempt, name, lambda count, name=name: asked.append((name, count)))
+    (folder := tmp_path / "own").mkdir()
+    mod = matmul(8, 8, 8)
+    here = replace(target(), cores=1)
+    trace = json.dumps(library) if library else Trace().to_json()
+    one = Candidate(mod.script(), "mm", trace, target_text(here))
+    assert attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None).kind == "ok"
+    assert asked == [("threadpool_limits" if library else "set_num_threads", 1)]
+
+
 def test_arrays_of_the_reference_never_end_alike():
     """Half a page apart, wherever a process's memory begins."""
     attempt.reference.cache_clear()

@@ -24,6 +24,7 @@ from minimlc.codegen.gpu.shuffles import HALVES, SHUFFLES
 from minimlc.codegen.gpu.warps import LANES, X
 from minimlc.codegen.lower import TENSOR
 from minimlc.node import Node, replace
+from minimlc.schedule.fresh import Names
 from minimlc.schedule.tree import replaced
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access, accesses, reads_any
@@ -47,9 +48,10 @@ def with_trees(func: tir.PrimFunc) -> tir.PrimFunc:
         if loop.thread.startswith(THREAD):
             for block in combined(loop, items, private):
                 reductions.setdefault(block, []).append(loop)
-    trees = [_tree(block, loops, items) for block, loops in reductions.items()]
-    if not trees:
+    if not reductions:
         return func
+    names = Names(func)
+    trees = [_tree(block, loops, items, names) for block, loops in reductions.items()]
     func = replaced(func, {tree.chain[0]: tree.stmt() for tree in trees})
     return replace(func, allocs=(*func.allocs, *(b for tree in trees for b in tree.buffers)))
 
@@ -207,7 +209,9 @@ def _threads(loops: Iterable[tir.For]) -> list[tir.For]:
     return [loop for loop in loops if loop.thread.startswith(THREAD)]
 
 
-def _tree(block: tir.Block, loops: Sequence[tir.For], items: Sequence[Access]) -> _Tree:
+def _tree(
+    block: tir.Block, loops: Sequence[tir.For], items: Sequence[Access], names: Names
+) -> _Tree:
     update = next(item for item in items if item.block is block and item.role == "update")
     start = min(map(update.loops.index, loops))
     kind = reducer(block)
@@ -221,10 +225,10 @@ def _tree(block: tir.Block, loops: Sequence[tir.For], items: Sequence[Access]) -
     chain, around = update.loops[start:], _threads(update.loops[:start])
     shape = tuple(_extent(loop) for loop in (*around, *_threads(chain)))
     name, dtype = kind.stores[0].buffer.name, kind.stores[0].buffer.dtype
-    shared = tir.Buffer(f"{name}_block", shape, dtype, SHARED)
-    buffers = (shared, tir.Buffer(f"{name}_thread", (1,), dtype, "local"))
+    shared = tir.Buffer(names.buffer(f"{name}_block"), shape, dtype, SHARED)
+    own = tir.Buffer(names.buffer(f"{name}_thread"), (1,), dtype, "local")
     combining = tuple(loop for loop in chain if loop in loops)
-    tree = _Tree(block, chain, combining, tuple(around), kind, buffers)
+    tree = _Tree(block, chain, combining, tuple(around), kind, (shared, own))
     _check_chain(tree)
     _check_element(tree, fixed)
     return tree
