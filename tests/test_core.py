@@ -55,7 +55,7 @@ CORE = {
     "passes": 2288,
     "codegen": 212,
     "codegen/llvm": 1788,
-    "runtime": 2563,
+    "runtime": 2562,
     "": 2142,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

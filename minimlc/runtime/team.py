@@ -350,10 +350,9 @@ class Team:
         taken = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         failed = system.pthread_create(ctypes.byref(thread), how, entry, ctypes.c_void_p(share))
         signal.pthread_sigmask(signal.SIG_SETMASK, taken)
-        if failed:
-            return False
-        self._spread(thread, share)
-        return not system.pthread_detach(thread)
+        if not failed:
+            self._spread(thread, share)
+        return not failed and not system.pthread_detach(thread)
 
     def _spread(self, thread: ctypes.c_size_t, share: int) -> None:
         """Move a new thread to a core of its own, and let it be on any then: on that of a busy one
