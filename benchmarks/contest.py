@@ -107,7 +107,8 @@ class Contest:
         moved: float = 0.0,
         close: bool = False,
     ) -> Result:
-        """Check and time; `operations` are one call's, `moved` the bytes it has to read and write.
+        """Check and time; `operations` are one call's, `moved` the bytes it has to read and write:
+        of both, what takes longer at the machine's peak is what rates are told of.
 
         The first contender is the one that the others are compared with. A contest that is `close`
         takes more rounds.
@@ -127,9 +128,13 @@ class Contest:
         for contender in contenders:
             if not contender.name.startswith(OURS):
                 self._watch(title, contender)
-        peak = self.report.machine["peak_rates"]["operations" if operations else "bytes"]
-        cores = min(self.threads, self.report.machine["cores"]) if operations else 1
-        table = Table(title, rows, rows[0].name, operations, moved, peak * cores)
+        rates, cores = self.report.machine["peak_rates"], self.report.machine["cores"]
+        computed = rates["operations"] * min(self.threads, cores)
+        if operations / computed > moved / rates["bytes"]:
+            peak, moved = computed, 0.0
+        else:
+            peak, operations = rates["bytes"] if moved else 0.0, 0.0
+        table = Table(title, rows, rows[0].name, operations, moved, peak)
         self.report.tables.append(table)
         return Result(table, {row.name: row.median for row in rows})
 

@@ -27,6 +27,7 @@ from benchmarks.matmul_facts import operands
 from benchmarks.report import Claim, Report
 from benchmarks.tuned_shapes import SHAPES, Shape
 from minimlc import tune
+from minimlc.deploy.work import flops
 from minimlc.tune import model as cost_model
 from minimlc.tune import spaces
 from minimlc.tune.search import Search
@@ -141,7 +142,11 @@ def shape(
         *peers.torch(one.torch, *arrays),
         *peers.onnx(lambda: one.onnx(exact.shape), found.threads, **feed),
     ]
-    result = beside(found, name, mod, tuned, arrays, others, exact)
+    work = {
+        "operations": float(sum(flops(task.func) or 0 for task, _ in tuned.tasks)),
+        "moved": float(sum(array.nbytes for array in arrays) + 4 * exact.size),
+    }
+    result = beside(found, name, mod, tuned, arrays, others, exact, **work)
     return gain(tuned, result), result.ratio()
 
 
@@ -153,6 +158,7 @@ def beside(
     arrays: Sequence[np.ndarray],
     others: Sequence[Contender],
     exact: np.ndarray,
+    **work: Any,
 ) -> Result:
     """The tuned program, the default one and the peers; what it does differently, as a note."""
     target = here(found)
@@ -164,7 +170,7 @@ def beside(
         found.report.notes += [
             f"{name}: {task.names[0]} {text}" for text in different(best) if best.winner.number
         ]
-    return found.run(f"tuned {name}", [*own, *others], exact, tolerance=1e-4)
+    return found.run(f"tuned {name}", [*own, *others], exact, tolerance=1e-4, **work)
 
 
 def different(tuned: tune.Tuned) -> list[str]:

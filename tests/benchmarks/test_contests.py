@@ -100,6 +100,23 @@ def test_minimlc_is_right_and_needs_no_peer(found, alone, name):
         assert claim.value > 0 and claim.peer not in ("torch", "jax")
 
 
+@pytest.mark.parametrize(
+    ("operations", "moved", "text", "share"),
+    [
+        (3e9, 2e9, "3 GFLOP/s", 3.0),
+        (1e9, 8e9, "8 GB/s", 4.0),
+        (1e9, 0.0, "1 GFLOP/s", 1.0),
+        (0.0, 0.0, "", None),
+    ],
+)
+def test_rates_are_of_what_limits_a_call(found, operations, moved, text, share):
+    x = np.ones(3, np.float32)
+    own = programs.Contender("minimlc", lambda: x)
+    table = found.run("some", [own], x, operations=operations, moved=moved).table
+    assert table.rate(1.0) == (text, share)
+    assert ("of peak" in table.header()) == (share is not None)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_what_a_call_needs_is_measured_beside_its_plan(found):
     name = "MLP 784-128-10, batch 64"
