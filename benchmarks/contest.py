@@ -107,8 +107,8 @@ class Contest:
         moved: float = 0.0,
         close: bool = False,
     ) -> Result:
-        """Check and time; `operations` are one call's, `moved` the bytes it has to read and write:
-        of both, what takes longer at the machine's peak is what rates are told of.
+        """Check and time; `operations` are one call's, `moved` the bytes it has to read and write.
+        Rates are of whichever of the two takes longer at one core's peak.
 
         The first contender is the one that the others are compared with. A contest that is `close`
         takes more rounds.
@@ -129,9 +129,8 @@ class Contest:
             if not contender.name.startswith(OURS):
                 self._watch(title, contender)
         rates, cores = self.report.machine["peak_rates"], self.report.machine["cores"]
-        computed = rates["operations"] * min(self.threads, cores)
-        if operations / computed > moved / rates["bytes"]:
-            peak, moved = computed, 0.0
+        if operations / rates["operations"] > moved / rates["bytes"]:
+            peak, moved = rates["operations"] * min(self.threads, cores), 0.0
         else:
             peak, operations = rates["bytes"] if moved else 0.0, 0.0
         table = Table(title, rows, rows[0].name, operations, moved, peak)

@@ -143,7 +143,7 @@ def shape(
         *peers.onnx(lambda: one.onnx(exact.shape), found.threads, **feed),
     ]
     work = {
-        "operations": float(sum(flops(task.func) or 0 for task, _ in tuned.tasks)),
+        "operations": float(sum(task.calls * (flops(task.func) or 0) for task, _ in tuned.tasks)),
         "moved": float(sum(array.nbytes for array in arrays) + 4 * exact.size),
     }
     result = beside(found, name, mod, tuned, arrays, others, exact, **work)

@@ -37,7 +37,7 @@ ROOMS = {
     "frontends": 867,
     "tile": 398,
     "apart": 582,
-    "tune": 1600,
+    "tune": 1599,
     "homework": 2117,
     "exercise.py": 192,
     "datasets.py": 163,
@@ -55,7 +55,7 @@ CORE = {
     "passes": 2288,
     "codegen": 212,
     "codegen/llvm": 1788,
-    "runtime": 2562,
+    "runtime": 2550,
     "": 2142,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

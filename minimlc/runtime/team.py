@@ -7,13 +7,13 @@ nothing. Which thread runs a share changes no result, as long as all round alike
 parallel loop, or beside one that another thread has shared out, runs on the thread that meets it.
 
 Threads that sleep are woken as in a tree: the calling thread wakes two, and each of them two more.
+
 After a fraction of a millisecond without work a thread sleeps. The team stays until the process
 ends: its code and memory are never given back. A forked child has none until it asks for threads.
 """
 
 import ctypes
 import mmap
-import os
 import platform
 import signal
 import sys
@@ -33,6 +33,7 @@ PATIENCE, ALERT, AWAKE = 64, 2_000, 12_000
 """Rounds of waiting: for the shares to be claimed; busily; and until a thread without work sleeps,
 having left its core to others now and then.
 """
+
 
 STACK = 4 << 20
 """Bytes of a thread's stack, which local buffers of its loops take."""
@@ -350,22 +351,7 @@ class Team:
         taken = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         failed = system.pthread_create(ctypes.byref(thread), how, entry, ctypes.c_void_p(share))
         signal.pthread_sigmask(signal.SIG_SETMASK, taken)
-        if not failed:
-            self._spread(thread, share)
         return not failed and not system.pthread_detach(thread)
-
-    def _spread(self, thread: ctypes.c_size_t, share: int) -> None:
-        """Move a new thread to a core of its own, and let it be on any then: on that of a busy one
-        it waits until the system moves it, for tens of milliseconds.
-        """
-        if not hasattr(os, "sched_getaffinity"):
-            return
-        here = self._system.sched_getcpu()
-        cores = sorted(os.sched_getaffinity(0), key=lambda core: (core < here, core))
-        words = max(cores) // 64 + 1
-        for mask in 1 << cores[share % len(cores)], sum(1 << core for core in cores):
-            bits = (ctypes.c_uint64 * words)(*(mask >> 64 * n for n in range(words)))
-            self._system.pthread_setaffinity_np(thread, ctypes.c_size_t(8 * words), bits)
 
 
 def _semaphores(system: Any) -> tuple[Callable[[int], int], int, int]:

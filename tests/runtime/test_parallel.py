@@ -214,41 +214,6 @@ def test_a_team_is_as_large_as_the_system_lets_it_be(monkeypatch):
     assert team.shared.members == 1
 
 
-class Cores:
-    """A system where a thread runs on a core, and that notes the cores others are let on."""
-
-    def __init__(self, here: int):
-        self.here, self.masks = here, []
-
-    def sched_getcpu(self) -> int:
-        return self.here
-
-    def pthread_setaffinity_np(self, thread, size, words) -> None:
-        assert size.value == ctypes.sizeof(words)
-        self.masks.append([n for n in range(8 * size.value) if words[n // 64] >> n % 64 & 1])
-
-
-@needs_team
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads have no affinity")
-@pytest.mark.parametrize(("here", "first"), [(3, [64, 130, 0, 3]), (130, [0, 3, 64, 130])])
-def test_new_threads_start_on_other_cores(here, first, monkeypatch):
-    """Each on another one; then it may be on all that the process has."""
-    team, cores = Team(parallel._threads), Cores(here)
-    monkeypatch.setattr(team, "_system", cores)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {130, 0, 64, 3})
-    for share in 1, 2, 3, 4:
-        team._spread(ctypes.c_size_t(), share)
-    assert cores.masks == [mask for core in first for mask in ([core], [0, 3, 64, 130])]
-
-
-@needs_team
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
-def test_threads_may_be_on_any_core_of_the_process():
-    use_threads(4)
-    cores = [os.sched_getaffinity(int(thread)) for thread in os.listdir("/proc/self/task")]
-    assert len(cores) >= 4 and all(each == os.sched_getaffinity(0) for each in cores)
-
-
 @needs_team
 def test_many_threads_share_loops_out_at_once():
     """Each of their loops is run once, by whoever has the team or alone."""

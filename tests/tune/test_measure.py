@@ -217,19 +217,34 @@ def test_constants_are_packed_before_they_are_timed(tmp_path, monkeypatch):
         assert ("B_local" in mlc.Schedule(built[0], check=False).blocks()) == (not noted)
 
 
+@pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("library", ["", "numpy.matmul"])
-def test_only_threads_that_compute_are_started(library, tmp_path, monkeypatch):
-    """Those of a library wait busily, for as long as a program is timed beside them."""
-    asked = []
+def test_threads_settle_before_they_are_timed(library, cores, tmp_path, monkeypatch):
+    """Those that compute: a library's wait busily, beside a program that is timed."""
+    threads, asked, calls = min(cores, mlc.Target.host().cores), [], []
     for name in "threadpool_limits", "set_num_threads":
         monkeypatch.setattr(attempt, name, lambda count, name=name: asked.append((name, count)))
+    monkeypatch.setattr(attempt, "samples", lambda *_: (tuple(calls), tuple(calls)))
+    monkeypatch.setattr(attempt, "FOREIGN", ())
+
+    def counted(function):
+        return lambda *arrays: (calls.append(1.0), function(*arrays))
+
+    build, get = attempt.build, attempt.get_function
+    monkeypatch.setattr(attempt, "build", lambda *a, **b: {"main": counted(build(*a, **b)["main"])})
+    monkeypatch.setattr(attempt, "get_function", lambda name: counted(get(name)))
     (folder := tmp_path / "own").mkdir()
-    mod = matmul(8, 8, 8)
-    here = replace(target(), cores=1)
+    mod, here = matmul(8, 8, 8), replace(target(), cores=cores)
     trace = json.dumps(library) if library else Trace().to_json()
     one = Candidate(mod.script(), "mm", trace, target_text(here))
-    assert attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None).kind == "ok"
-    assert asked == [("threadpool_limits" if library else "set_num_threads", 1)]
+    attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None)  # writes what is expected
+    asked.clear()
+    calls.clear()
+    result = attempt.attempt(one, folder, 5.0, float("inf"), lambda *say: None)
+    assert result.kind == "ok" and asked == [
+        ("threadpool_limits" if library else "set_num_threads", threads)
+    ]
+    assert (len(result.seconds) > 1) == (threads > 1)
 
 
 def test_arrays_of_the_reference_never_end_alike():
