@@ -4,7 +4,8 @@ from math import ceil, prod
 
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import lanes_last
-from minimlc.recipes.views import Draft, choose, divisor, refusal
+from minimlc.recipes.views import Draft, bytes_of, choose, divisor, lanes_of, refusal
+from minimlc.target import Target
 
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""
@@ -33,21 +34,27 @@ COLUMNS = 8
 PARTS = 4
 """Lanes that are added up one by one, after whole parts of a wider vector."""
 
+HEIGHTS = (4, 3, 5, 7, 2, 6, 11, 1)
+"""Rows of C, or of a piece of it, that are kept in registers, the best first."""
+
 DEPTH = 8
 """Rows of B that each pass over C adds."""
 
 
-def few_rows(sch: Draft, product: Product) -> Draft:
+def few_rows(sch: Draft, product: Product, target: Target, cores: int) -> tuple[Draft, list[str]]:
     """Few rows of C: go down B once, adding some of its rows to all of C at a time.
 
     C stays in the first-level cache, and a piece of four of its rows in registers. Each block of
-    B is summed up separately, which keeps rounding errors small.
+    B is summed up separately, which keeps rounding errors small. Where no cache keeps B, its next
+    rows are asked for ahead of time.
     """
-    name = product.block
+    name, step = product.block, 2 * lanes_of(target, product.dtypes[2])
+    sch, shared = in_strips(sch, product, step, cores)
     block = summed_apart(product)
     if block < product.sums:
         sch, name = sums_apart(sch, name, block)
     rows, columns = (sch.loops_along(name, axis) for axis in (-2, -1))
+    strips, columns = columns[:shared], columns[shared:]
     summed = sch.loops_of(name, "R")
     each = summed and columns and (rows or product.rows == 1)
     if not each or {*summed} & {*rows, *columns}:
@@ -60,14 +67,38 @@ def few_rows(sch: Draft, product: Product) -> Draft:
     *_, down, deep = sch.loops_of(name, "R")
     group: list[str] = []
     if product.rows > 1:
-        heights = (divisor(product.rows, most) for most in (4, 1, 2, 3, 6))
+        heights = (size for size in HEIGHTS if product.rows % size == 0)
         sch, height = choose(sch, "rows", heights)
         sch = sch.split(rows[-1], [None, height])
         group = sch.loops_along(name, -2)[-2:]
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
+    lane = columns[-1]
+    if sch.extent(name, lane) % step == 0:
+        far = 2 * product.columns * product.sums * bytes_of(product.dtypes[1]) > target.l3
+        sch, ahead = choose(sch, "prefetch", (far, not far))
+        if ahead:
+            sch, (column, lane) = sch.cut(name, lane, step)
+            sch = sch.annotate(column, "prefetch", (product.right.buffer, down))
     sch = sch.decompose_reduction(name, at=down)
-    sch = sch.vectorize(columns[-1]).vectorize(sch.loops_along(f"{name}_init", -1)[-1])
-    return sch.unrolled((deep, *group[1:]))
+    sch = sch.vectorize(lane).vectorize(sch.loops_along(f"{name}_init", -1)[-1])
+    return sch.unrolled((deep, *group[1:])), strips
+
+
+def in_strips(sch: Draft, product: Product, step: int, cores: int) -> tuple[Draft, int]:
+    """Columns in a strip for each core, of whole vectors if that comes out even, in a loop around
+    rows and sums; how many such loops there are.
+    """
+    name, columns = product.block, product.columns
+    loops = sch.loops_along(name, -1)
+    counts = [count for count in range(cores, 4 * cores) if columns % count == 0]
+    whole = [count for count in counts if columns // count % step == 0]
+    count = next(iter(whole or counts), 1)
+    if count == 1 or len(loops) != 1 or max(product.batches, default=1) >= cores:
+        return sch, 0
+    inner = [*sch.loops_along(name, -2), *sch.loops_of(name, "R")]
+    sch, (strip, lane) = sch.cut(name, loops[0], columns // count)
+    inside = [loop for loop in sch.loops(name) if loop in (*inner, lane)]
+    return sch.reorder(strip, *inside), 1
 
 
 def goes_along_rows(product: Product, lanes: int, unit: bool) -> bool:

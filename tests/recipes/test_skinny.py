@@ -45,6 +45,58 @@ def test_the_last_part_is_cut_off_where_the_products_end():
     assert mlc.structural_hash(again.mod) == mlc.structural_hash(sch.mod)
 
 
+@pytest.mark.parametrize("l3", [1024, 1 << 25])
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize(
+    ("rows", "pieces"),
+    [(1, None), (2, 2), (3, 3), (4, 4), (5, 5), (6, 3), (7, 7), (9, 3), (10, 5), (11, 11), (12, 4)],
+)
+def test_pieces_of_few_rows_and_what_no_cache_keeps(rows, pieces, batch, l3):
+    """Rows go into pieces for the registers; the next rows of B are asked for if it is too large,
+    in runs of two vectors.
+    """
+    for columns in (64, 72):
+        mod = matmul(rows, columns, 512, batch=batch)
+        sch = recipes.matmul(Schedule(mod, check=False), target=target(256, l3=l3, cores=1))
+        rng = np.random.default_rng(0)
+        arrays = [rng.integers(-8, 9, p.shape).astype(np.float32) for p in mod["mm"].params]
+        np.testing.assert_array_equal(run(sch.mod, arrays), arrays[0] @ arrays[1])
+        loops = loops_in(sch.func.body)
+        unrolled = [loop.extent.value for loop in loops if loop.kind == "unrolled"]
+        assert unrolled == [8, *([pieces] if pieces else [])]
+        asked = [loop for loop in loops if loop.annotations]
+        assert bool(asked) == (l3 == 1024 and columns == 64)
+        for loop in asked:
+            ((key, (buffer, ahead)),) = loop.annotations
+            assert (key, buffer, loop.extent.value) == ("prefetch", "B", 4)
+            assert ahead in [outer.var.name for outer in loops if loop in loops_in(outer.body)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "cores", "batch", "shared"),
+    [
+        (512, 1, (), []),
+        (512, 2, (), [2]),
+        (512, 3, (), [4]),
+        (1000, 2, (), [2]),
+        (1000, 3, (), [4]),
+        (509, 2, (), []),
+        (512, 4, (3,), [4]),
+        (512, 4, (6,), [6]),
+    ],
+)
+def test_threads_share_columns_in_even_strips(columns, cores, batch, shared):
+    """Of whole vectors if they can be; batches, where each thread has one."""
+    mod = matmul(4, columns, 512, batch=batch)
+    sch = recipes.matmul(Schedule(mod, check=False), target=target(256, cores=cores))
+    loops = [loop for loop in loops_in(sch.func.body) if loop.kind == "parallel"]
+    assert [loop.extent.value for loop in loops] == shared
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-8, 9, p.shape).astype(np.float32) for p in mod["mm"].params]
+    np.testing.assert_array_equal(run(sch.mod, arrays), arrays[0] @ arrays[1])
+    mlc.verify(sch.mod)
+
+
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize("batch", [(), (2, 3)])
 @pytest.mark.parametrize("rows", range(1, 9))
