@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2590,
+    "recipes": 2597,
     "frontends": 867,
     "tile": 398,
     "apart": 582,

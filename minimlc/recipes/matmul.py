@@ -72,9 +72,10 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
         plans = ["along rows", *plans]
     sch, plan = choose(sch, "plan", plans) if len(plans) > 1 else (sch, plans[0])
     if plan == "few rows":
-        cores = target.cores if is_shared(product, target) else 1
-        sch, strips = skinny.few_rows(sch, product, target, cores)
-        return shared_out(sch, product, product.block, strips, target)
+        one = product._replace(batches=())
+        cores = target.cores if is_shared(one, target) else 1
+        sch, last, strips = skinny.few_rows(sch, product, target, cores)
+        return shared_out(sch, product, last, strips, target)
     if plan == "along rows":
         sch, columns = skinny.along_rows(sch, product, lanes, vector_registers(target))
         return shared_out(sch, product, product.block, [columns], target)

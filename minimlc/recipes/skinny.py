@@ -41,12 +41,15 @@ DEPTH = 8
 """Rows of B that each pass over C adds."""
 
 
-def few_rows(sch: Draft, product: Product, target: Target, cores: int) -> tuple[Draft, list[str]]:
+def few_rows(
+    sch: Draft, product: Product, target: Target, cores: int
+) -> tuple[Draft, str, list[str]]:
     """Few rows of C: go down B once, adding some of its rows to all of C at a time.
 
-    C stays in the first-level cache, and a piece of four of its rows in registers. Each block of
+    C stays in the first-level cache, and a piece of some of its rows in registers. Each block of
     B is summed up separately, which keeps rounding errors small. Where no cache keeps B, its next
-    rows are asked for ahead of time.
+    rows are asked for ahead of time. Also returns the block that writes C at last, and the loop
+    over strips of columns around it, if `cores` share them.
     """
     name, step = product.block, 2 * lanes_of(target, product.dtypes[2])
     sch, shared = in_strips(sch, product, step, cores)
@@ -74,28 +77,33 @@ def few_rows(sch: Draft, product: Product, target: Target, cores: int) -> tuple[
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     lane = columns[-1]
     if sch.extent(name, lane) % step == 0:
-        far = 2 * product.columns * product.sums * bytes_of(product.dtypes[1]) > target.l3
+        copies = prod(product.batches) if "b" in product.right.axes else 1
+        held = copies * product.columns * product.sums * bytes_of(product.dtypes[1])
+        far = 2 * held > target.l3
         sch, ahead = choose(sch, "prefetch", (far, not far))
         if ahead:
             sch, (column, lane) = sch.cut(name, lane, step)
             sch = sch.annotate(column, "prefetch", (product.right.buffer, down))
     sch = sch.decompose_reduction(name, at=down)
     sch = sch.vectorize(lane).vectorize(sch.loops_along(f"{name}_init", -1)[-1])
-    return sch.unrolled((deep, *group[1:])), strips
+    last = f"{name}_update" if name == product.block else product.block
+    return sch.unrolled((deep, *group[1:])), last, strips
 
 
 def in_strips(sch: Draft, product: Product, step: int, cores: int) -> tuple[Draft, int]:
-    """Columns in a strip for each core, of whole vectors if that comes out even, in a loop around
-    rows and sums; how many such loops there are.
+    """Columns in even strips, about as many as there are cores, in a loop around rows and sums; how
+    many such loops there are. No strip is narrower than `step`; where batches are enough for the
+    cores, or nothing comes out even, there are none.
     """
     name, columns = product.block, product.columns
-    loops = sch.loops_along(name, -1)
-    counts = [count for count in range(cores, 4 * cores) if columns % count == 0]
-    whole = [count for count in counts if columns // count % step == 0]
-    count = next(iter(whole or counts), 1)
-    if count == 1 or len(loops) != 1 or max(product.batches, default=1) >= cores:
+    loops, rows = (sch.loops_along(name, axis) for axis in (-1, -2))
+    counts = [n for n in range(2, 4 * cores) if columns % n == 0 and columns // n >= step]
+    whole = [n for n in counts if columns // n % step == 0]
+    enough = max(product.batches, default=1) >= cores
+    if enough or not counts or len(loops) != 1 or loops[0] in rows:
         return sch, 0
-    inner = [*sch.loops_along(name, -2), *sch.loops_of(name, "R")]
+    count = min(whole or counts, key=lambda n: (n < cores, abs(n - cores)))
+    inner = [*rows, *sch.loops_of(name, "R")]
     sch, (strip, lane) = sch.cut(name, loops[0], columns // count)
     inside = [loop for loop in sch.loops(name) if loop in (*inner, lane)]
     return sch.reorder(strip, *inside), 1

@@ -80,6 +80,8 @@ def test_pieces_of_few_rows_and_what_no_cache_keeps(rows, pieces, batch, l3):
         (512, 3, (), [4]),
         (1000, 2, (), [2]),
         (1000, 3, (), [4]),
+        (96, 4, (), [6]),
+        (31, 4, (), []),
         (509, 2, (), []),
         (512, 4, (3,), [4]),
         (512, 4, (6,), [6]),
@@ -95,6 +97,42 @@ def test_threads_share_columns_in_even_strips(columns, cores, batch, shared):
     arrays = [rng.integers(-8, 9, p.shape).astype(np.float32) for p in mod["mm"].params]
     np.testing.assert_array_equal(run(sch.mod, arrays), arrays[0] @ arrays[1])
     mlc.verify(sch.mod)
+
+
+@pytest.mark.parametrize("cores", [2, 64])
+@pytest.mark.parametrize("sums", [8, 128, 4096])
+@pytest.mark.parametrize("columns", [9, 17, 64, 512])
+def test_few_rows_of_any_sizes_for_any_number_of_cores(columns, sums, cores):
+    """No step is refused, and no strip is narrower than two vectors."""
+    for rows, batch in (1, ()), (8, ()), (8, (16,)):
+        mod = matmul(rows, columns, sums, batch=batch)
+        func = recipes.matmul(Schedule(mod, check=False), target=target(256, cores=cores)).func
+        loops = [loop for loop in loops_in(func.body) if loop.kind == "parallel"]
+        assert all(columns >= 16 * loop.extent.value or batch for loop in loops[:1])
+        assert len(loops) <= 1
+
+
+@pytest.mark.parametrize("sums", [8, 128])
+@pytest.mark.parametrize("batch", [(), (4,)])
+def test_sums_in_one_part_are_shared_out_too(sums, batch):
+    mod = matmul(8, 1024 if sums == 8 else 128, sums, batch=batch)
+    sch = recipes.matmul(Schedule(mod, check=False), target=target(256, cores=2))
+    loops = [loop for loop in loops_in(sch.func.body) if loop.kind == "parallel"]
+    assert [loop.extent.value for loop in loops] == ([4] if batch else [2])
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-8, 9, p.shape).astype(np.float32) for p in mod["mm"].params]
+    np.testing.assert_array_equal(run(sch.mod, arrays), arrays[0] @ arrays[1])
+
+
+def test_columns_that_a_user_fused_with_rows_are_left_alone():
+    mod = matmul(4, 512, 512)
+    sch = Schedule(mod, check=False)
+    sch = sch.fuse(*sch.loops("C")[:2])
+    sch = recipes.matmul(sch, target=target(256, cores=2))
+    assert not [loop for loop in loops_in(sch.func.body) if loop.kind == "parallel"]
+    rng = np.random.default_rng(0)
+    arrays = [rng.integers(-8, 9, p.shape).astype(np.float32) for p in mod["mm"].params]
+    np.testing.assert_array_equal(run(sch.mod, arrays), arrays[0] @ arrays[1])
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
