@@ -3,6 +3,7 @@
 import json
 import sys
 from importlib import import_module
+from pathlib import Path
 from subprocess import CompletedProcess
 
 import numpy as np
@@ -12,6 +13,7 @@ import minimlc as mlc
 from benchmarks import __main__ as command
 from benchmarks import (
     attention,
+    before,
     conv2d,
     elementwise,
     installed,
@@ -367,3 +369,24 @@ def test_results_are_read_in_the_names_order(tmp_path):
         (tmp_path / f"{name}.json").write_text(json.dumps({"benchmark": name}))
     read = summary.load(["two", "missing", "one"], tmp_path)
     assert [result["benchmark"] for result in read] == ["two", "one"]
+
+
+def test_an_earlier_package_takes_part_and_leaves_no_trace(tmp_path):
+    (tmp_path / "minimlc").symlink_to(Path(mlc.__file__).parent)
+    arrays = tuned_shapes.TINY["product"].arrays()
+    today, path = dict(sys.modules), list(sys.path)
+    one = before.contender(str(tmp_path), programs.graph(mlc.op.matmul, *arrays), arrays, 1)
+    check(one, arrays[0].astype(float) @ arrays[1].astype(float), 1e-6)
+    with before.imported(str(tmp_path)) as package:
+        assert Path(package.__file__).parent.parent == tmp_path
+        assert package.IRModule is not mlc.IRModule
+    own = {name for name in sys.modules if name.split(".")[0] == "minimlc"}
+    assert all(sys.modules[name] is today.get(name) for name in own) and sys.path == path
+
+
+def test_no_earlier_package_takes_part_without_the_history(monkeypatch):
+    with before.earlier(1, commit="0" * 40) as none:
+        assert none(mlc.IRModule.of({}), []) == []
+    monkeypatch.setenv("PATH", "")
+    with before.earlier(1) as none:
+        assert none(mlc.IRModule.of({}), []) == []
