@@ -40,31 +40,39 @@ def earlier(threads: int, commit: str = COMMIT) -> Iterator[Earlier]:
     with TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(folder, filter="data")
-        yield lambda mod, arrays: [contender(folder, mod, arrays, threads)]
+        package = Package(folder)
+        yield lambda mod, arrays: [package.contender(mod, arrays, threads)]
 
 
-def contender(folder: str, mod: mlc.IRModule, arrays: list[np.ndarray], threads: int) -> Contender:
-    """Called once before today's package is back: what a first call imports is of the same one."""
-    text = mod.script()
-    with imported(folder) as package:
-        package.set_num_threads(threads)
-        target = replace(package.Target.host(), cores=threads)
-        function = package.build(package.parse(text), target, cache=False)["main"]
-        function(*arrays)
-    return Contender(BEFORE, lambda: function(*arrays))
+class Package:
+    """The package in a folder, beside today's: its modules are in place while it builds."""
 
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._modules: dict[str, Any] = {}
 
-@contextmanager
-def imported(folder: str) -> Iterator[Any]:
-    """The package in that folder; until the end, it is what `import minimlc` means."""
-    today = _taken_out()
-    sys.path.insert(0, folder)
-    try:
-        yield import_module(OURS)
-    finally:
-        sys.path.remove(folder)
-        _taken_out()
-        sys.modules.update(today)
+    @contextmanager
+    def imported(self) -> Iterator[Any]:
+        """Until the end, it is what `import minimlc` means."""
+        today = _taken_out()
+        sys.modules.update(self._modules)
+        sys.path.insert(0, self._folder)
+        try:
+            yield import_module(OURS)
+        finally:
+            sys.path.remove(self._folder)
+            self._modules = _taken_out()
+            sys.modules.update(today)
+
+    def contender(self, mod: mlc.IRModule, arrays: list[np.ndarray], threads: int) -> Contender:
+        """Called once while its modules are in place: a first call may import some."""
+        text = mod.script()
+        with self.imported() as package:
+            package.set_num_threads(threads)
+            target = replace(package.Target.host(), cores=threads)
+            function = package.build(package.parse(text), target, cache=False)["main"]
+            function(*arrays)
+        return Contender(BEFORE, lambda: function(*arrays))
 
 
 def _taken_out() -> dict[str, Any]:

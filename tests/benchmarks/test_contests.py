@@ -375,9 +375,10 @@ def test_an_earlier_package_takes_part_and_leaves_no_trace(tmp_path):
     (tmp_path / "minimlc").symlink_to(Path(mlc.__file__).parent)
     arrays = tuned_shapes.TINY["product"].arrays()
     today, path = dict(sys.modules), list(sys.path)
-    one = before.contender(str(tmp_path), programs.graph(mlc.op.matmul, *arrays), arrays, 1)
+    earlier = before.Package(str(tmp_path))
+    one = earlier.contender(programs.graph(mlc.op.matmul, *arrays), arrays, 1)
     check(one, arrays[0].astype(float) @ arrays[1].astype(float), 1e-6)
-    with before.imported(str(tmp_path)) as package:
+    with earlier.imported() as package:
         assert Path(package.__file__).parent.parent == tmp_path
         assert package.IRModule is not mlc.IRModule
     own = {name for name in sys.modules if name.split(".")[0] == "minimlc"}
