@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2597,
+    "recipes": 2611,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2722,
     "passes": 2288,
     "codegen": 212,
-    "codegen/llvm": 1788,
+    "codegen/llvm": 1791,
     "runtime": 2550,
     "": 2142,
 }

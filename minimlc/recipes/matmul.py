@@ -77,7 +77,7 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
         sch, last, strips = skinny.few_rows(sch, product, target, cores)
         return shared_out(sch, product, last, strips, target)
     if plan == "along rows":
-        sch, columns = skinny.along_rows(sch, product, lanes, vector_registers(target))
+        sch, columns = skinny.along_rows(sch, product, target)
         return shared_out(sch, product, product.block, [columns], target)
     if product.columns < lanes and in_order:
         sch = pad(sch, product.block, {"n": lanes})

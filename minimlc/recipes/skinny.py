@@ -4,7 +4,15 @@ from math import ceil, prod
 
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import lanes_last
-from minimlc.recipes.views import Draft, bytes_of, choose, divisor, lanes_of, refusal
+from minimlc.recipes.views import (
+    Draft,
+    bytes_of,
+    choose,
+    divisor,
+    lanes_of,
+    refusal,
+    vector_registers,
+)
 from minimlc.target import Target
 
 FEW_ROWS = 12
@@ -36,6 +44,9 @@ PARTS = 4
 
 HEIGHTS = (4, 3, 5, 7, 2, 6, 11, 1)
 """Rows of C, or of a piece of it, that are kept in registers, the best first."""
+
+BUSY = 4
+"""Rows of C whose arithmetic takes about as long as B's way from the third level."""
 
 DEPTH = 8
 """Rows of B that each pass over C adds."""
@@ -77,10 +88,7 @@ def few_rows(
     sch = sch.reorder(down, *group[:1], *columns, deep, *group[1:])
     lane = columns[-1]
     if sch.extent(name, lane) % step == 0:
-        copies = prod(product.batches) if "b" in product.right.axes else 1
-        held = copies * product.columns * product.sums * bytes_of(product.dtypes[1])
-        far = 2 * held > target.l3
-        sch, ahead = choose(sch, "prefetch", (far, not far))
+        sch, ahead = choose_ahead(sch, product, target)
         if ahead:
             sch, (column, lane) = sch.cut(name, lane, step)
             sch = sch.annotate(column, "prefetch", (product.right.buffer, down))
@@ -120,17 +128,17 @@ def goes_along_rows(product: Product, lanes: int, unit: bool) -> bool:
     return most and steps == product.sums // lanes and FEWEST_STEPS <= steps <= LONGER
 
 
-def along_rows(sch: Draft, product: Product, lanes: int, registers: int) -> tuple[Draft, str]:
+def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str]:
     """Few rows of C, with B's columns side by side along k: some of both at a time, each sum in the
     lanes of a vector, which are added up at the end. Also returns the loop over columns.
     """
-    name, parts = product.block, ""
+    name, parts, lanes = product.block, "", lanes_of(target, product.dtypes[2])
     sch, sums = sums_in_lanes(sch, name, lanes)
     if lanes > PARTS:
         sch, parts = sums_in_lanes(sch, name, PARTS)
     whole = product.rows if divisor(product.rows, 4) == 1 else 4  # 5 or 7 at a time
     sch, height = choose(sch, "rows", (divisor(product.rows, size) for size in (whole, 1, 2, 3)))
-    most = registers * 3 // 4 // height
+    most = vector_registers(target) * 3 // 4 // height
     widths = (divisor(product.columns, min(size, most)) for size in (COLUMNS, 1, 2, 4, 12, 16))
     sch, width = choose(sch, "columns", widths)
     sch, (outer, column) = sch.cut(name, sch.loops_along(name, -1)[0], width)
@@ -142,10 +150,23 @@ def along_rows(sch: Draft, product: Product, lanes: int, registers: int) -> tupl
         sch = sch.compute_at(block, around)
     sch, down, tile = tile_of_sums(sch, sums, around)
     sch = sch.in_registers(tile)
+    sch, ahead = choose_ahead(sch, product, target)
+    if ahead:
+        sch = sch.annotate(down, "prefetch", (product.right.buffer, outer))
     if parts:
         sch, down, tile = tile_of_sums(sch, parts, around)
         sch = sch.in_registers([down, *tile])
     return sch.unrolled(sch.loops_below(name, around)), outer
+
+
+def choose_ahead(sch: Draft, product: Product, target: Target) -> tuple[Draft, bool]:
+    """Whether what is next of B is asked for ahead of time: where the third level, which other
+    cores share, does not keep it; or hardly, if there is arithmetic beside which it can come.
+    """
+    copies = prod(product.batches) if "b" in product.right.axes else 1
+    held = copies * product.columns * product.sums * bytes_of(product.dtypes[1])
+    far = held * (3 if product.rows >= BUSY else 2) > target.l3
+    return choose(sch, "prefetch", (far, not far))
 
 
 def sums_in_lanes(sch: Draft, name: str, lanes: int) -> tuple[Draft, str]:

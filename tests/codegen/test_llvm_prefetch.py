@@ -57,6 +57,15 @@ def test_what_is_for_later_does_not_fill_the_first_level(note, loop, level):
     assert set(re.findall(r"@llvm\.prefetch\.p0\(ptr %\w+, i32 0, i32 (\d)", text)) == {level}
 
 
+@pytest.mark.parametrize(("width", "count"), [(1, 1), (8, 1), (20, 2), (40, 4)])
+def test_the_next_iteration_asks_for_the_line_in_which_this_one_ends(width, count):
+    """Of 20 floats that begin anywhere, the last may be in a third line: the next 20 begin there.
+    A whole row has no next one.
+    """
+    sch = Schedule(parse(TWO_STEPS), check=False).split("j", [None, width])
+    assert asked(sch.annotate("j_0", "prefetch", ("A", "i")).mod) == count
+
+
 def test_storage_inside_of_the_loop_is_not_there_to_ask_for():
     assert asked(noted("B")) == 0
 

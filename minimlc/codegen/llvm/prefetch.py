@@ -11,6 +11,7 @@ from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.value import MEMORY, element_size
 from minimlc.node import Node, walk
 from minimlc.tir.analysis.access import Access, accesses
+from minimlc.tir.analysis.arith import Atom, linear
 from minimlc.tir.analysis.regions import enclosing_box
 from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, substitute
 
@@ -54,8 +55,11 @@ def _ask_for(
     starts = [writer.expr(substitute(side.start, later)) for side in box]
     columns: list[Sequence[int]] = [range(min(side.extent, MOST)) for side in box]
     if box:
-        last = box[-1].extent - 1
-        columns[-1] = [*range(0, last, LINE // element_size(buffer))[:MOST], last]
+        extent = box[-1].extent
+        step = linear(box[-1].start).terms.get(Atom.of(loop.var))
+        # Of what is for later, the next iteration may ask for the line that it begins in.
+        ends = () if later and step == extent else (extent - 1,)
+        columns[-1] = [*range(0, extent - len(ends), LINE // element_size(buffer))[:MOST], *ends]
     write = int(any(item.is_write for item in items))
     memory, code, plus = writer.memory, writer.values.code, writer.values.binary
     pointer = f"{MEMORY[buffer.dtype]}, ptr {memory.pointers[buffer]}"
