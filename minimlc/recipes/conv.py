@@ -11,13 +11,14 @@ from typing import NamedTuple
 from minimlc.node import nodes_of
 from minimlc.recipes.convolution import Convolution, find_convolution
 from minimlc.recipes.general import attempt
-from minimlc.recipes.matmul import is_long, with_epilogue
+from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.tiles import MULTIPLICATIONS
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
     choose,
     divisor,
+    is_long,
     lanes_of,
     recipe,
     refusal,

@@ -9,7 +9,6 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 from collections.abc import Iterable
 
 from minimlc.errors import ScheduleError
-from minimlc.node import nodes_of
 from minimlc.recipes import skinny
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
@@ -29,6 +28,7 @@ from minimlc.recipes.views import (
     bytes_of,
     choose,
     divisor,
+    is_long,
     lanes_of,
     recipe,
     refusal,
@@ -38,8 +38,7 @@ from minimlc.recipes.views import (
 from minimlc.schedule.primitive import put_off
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.math.functions import PROGRAMS
-from minimlc.tir.nodes import Expr, Intrin, Store
+from minimlc.tir.nodes import Expr, Store
 from minimlc.tir.walks import loops_in
 
 FEW_TILES = 4
@@ -246,11 +245,6 @@ def finished(sch: Draft, result: str, loop: str) -> Draft:
             done = done.in_registers(inner[-1:] if is_long(done, name) else inner)
             sch = finished(done, name, loop)
     return sch
-
-
-def is_long(sch: Draft, block: str) -> bool:
-    """Whether a block has functions that are much code, such as gelu."""
-    return any(part.name in PROGRAMS for part in nodes_of(sch.block(block), Intrin))
 
 
 def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:

@@ -94,13 +94,14 @@ def on_rows(sch: Draft, names: list[str], target: Target) -> Draft:
     last = sch.blocks()[-1]
     row = around(sch, last)[-1]
     near = [name for name in partial if around(sch, name)[-1] == row]
+    own = [name for name in names if name != last and around(sch, name)[-1:] == [row]]
     is_last = last in names
     for name in names:
         if sch.loops_of(name, "S") and not has_kind(sch, name, "R"):
             before, sch = sch, attempt(sch, "loop_partition", sch.loops_of(name, "S")[-1])
             names = [*names, *sch.added(before)]
     if near and is_last:
-        sch = next_row_asked_for(sch, last, near, row, target)
+        sch = next_row_asked_for(sch, [*own, last], near, row, target)
     for name in (*partial, *names):
         sch = in_vectors(sch, name, around(sch, name)[-1:], name in partial, False)
     return sch

@@ -13,6 +13,7 @@ from minimlc.recipes.views import (
     bytes_of,
     choose,
     divisor,
+    is_long,
     lanes_of,
     none_is,
     recipe,
@@ -20,7 +21,7 @@ from minimlc.recipes.views import (
     worth_threads,
 )
 from minimlc.target import Target
-from minimlc.tir.analysis.arith import flat, variables
+from minimlc.tir.analysis.arith import flat, loaded, variables
 from minimlc.tir.nodes import IfThenElse, Load, Select, Store, Var
 
 VECTORS, ENOUGH = 8, 2048
@@ -33,6 +34,9 @@ LONG_ROW = 16
 
 SHORT_ROW, PAGE = 512, 4096
 """Bytes of a row of which four take each step together, and of one of which two do."""
+
+LINE = 512
+"""Bits of a cache line."""
 
 HALF_A_PAGE = 2048
 """Bytes: of shorter rows, the hardware prefetches the next one in the same page by itself."""
@@ -103,8 +107,7 @@ def last_rows(
     for name in sums if together > 1 else ():
         sch = lanes_last(sch, name) if rows[-1] in sch.loops(name) else sch
     if rows and together == 1:
-        sch, ahead = choose(sch, "prefetch", (True, False))
-        sch = next_row_asked_for(sch, last, sums, rows[-1], target) if ahead else sch
+        sch = next_row_asked_for(sch, own, sums, rows[-1], target)
     for name in own:
         sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:
@@ -153,26 +156,33 @@ def at_row(sch: Draft, name: str, rows: list[str]) -> Draft:
 
 
 def next_row_asked_for(
-    sch: Draft, last: str, partial: list[str], row: str, target: Target
+    sch: Draft, names: list[str], partial: list[str], row: str, target: Target
 ) -> Draft:
-    """Prefetch the next row while one is worked on: the hardware does not look beyond a page.
+    """Prefetch the next row while one is worked on: the hardware does not look beyond a page. It
+    pays where a row is read by two sums and what writes one, with little arithmetic: a layer norm.
 
     The last sum over a row prefetches its input, since before it the current row is still being
-    loaded; a block that writes whole vectors prefetches its output.
+    loaded. A block that writes whole vectors prefetches its output: a line that is written at once
+    need not be read before, but for that.
     """
-    for name in reversed(partial):
-        loads = nodes_of(sch.block(name).body, Load)
-        inputs = [load for load in loads if load.buffer in sch.func.params]
-        far = [load for load in inputs if is_far(load, row_bytes(sch, name, load, row), target)]
+    last = names[-1]
+    store, inner = sch.store(last), sch.loops(last)[-1]
+    size, lanes = row_bytes(sch, last, store, row), lanes_of(target, store.buffer.dtype)
+    count = sch.extent(last, inner)
+    whole = sch.block(last).init is None and count % lanes == 0 and size >= HALF_A_PAGE
+    inputs = {*sch.func.params} - {store.buffer}
+    readers = [n for n in {*names, *partial} if inputs & loaded(sch.block(n).body)]
+    light = whole and len(readers) > 2 and not any(is_long(sch, name) for name in names)
+    usual = ("read" if target.vector_bits >= LINE else "both") if light else "none"
+    sch, ahead = choose(sch, "prefetch", (usual, "none", "read", "both"))
+    for name in reversed(partial) if ahead != "none" else ():
+        loads = [load for load in nodes_of(sch.block(name).body, Load) if load.buffer in inputs]
+        far = [load for load in loads if is_far(load, row_bytes(sch, name, load, row), target)]
         if far:
             loop = sch.loops_of(name, "R")[0]
             sch = sch.annotate(loop, "prefetch", (far[0].buffer.name, row))
             break
-    store, inner = sch.store(last), sch.loops(last)[-1]
-    size, lanes = row_bytes(sch, last, store, row), lanes_of(target, store.buffer.dtype)
-    count = sch.extent(last, inner)
-    whole = sch.block(last).init is None and count % lanes == 0
-    if whole and size >= HALF_A_PAGE and is_far(store, size, target):
+    if ahead == "both" and whole and is_far(store, size, target):
         sch, (loop, _) = sch.cut(last, inner, lanes * divisor(count // lanes, VECTORS))
         sch = sch.annotate(loop, "prefetch", (store.buffer.name, row))
     return sch

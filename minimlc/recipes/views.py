@@ -17,7 +17,8 @@ from minimlc.schedule.shape import loops_feeding
 from minimlc.schedule.tree import Place, find_block
 from minimlc.target import Target
 from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Block, BlockIter, Store
+from minimlc.tir.math.functions import PROGRAMS
+from minimlc.tir.nodes import Block, BlockIter, Intrin, Store
 
 V = TypeVar("V")
 S = TypeVar("S", bound=Schedule)
@@ -118,6 +119,11 @@ def choose(sch: Draft, name: str, choices: Iterable[Any]) -> tuple[Draft, Any]:
     if sch.chance is None:
         return sch, next(iter(choices))
     return sch.sample_categorical(tuple(dict.fromkeys(choices)), name=name)
+
+
+def is_long(sch: Draft, block: str) -> bool:
+    """Whether a block has functions that are much code, such as gelu."""
+    return any(part.name in PROGRAMS for part in nodes_of(sch.block(block), Intrin))
 
 
 def fused(sch: Draft, loops: Sequence[str]) -> Draft:

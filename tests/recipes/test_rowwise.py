@@ -114,17 +114,25 @@ def notes(mod: mlc.IRModule) -> dict[str, object]:
     }
 
 
-def test_rows_from_afar_are_asked_for_a_row_ahead():
-    """The input by the last sum over it, the output by what writes it; by the outer loop's next."""
-    far = target(l1=64 * 1024, l2=4096, l3=16 * 1024)
-    mod = softmax(4, 1024)
+def normalized(*shape: int) -> mlc.IRModule:
+    """The loops of a layer norm of rows, unscheduled."""
+    x, scale = np.ones(shape, np.float32), np.ones(shape[-1], np.float32)
+    return alone(mlc.op.layer_norm, x, scale, scale)
+
+
+@pytest.mark.parametrize(
+    ("bits", "asked"), [(256, [("A", "i"), ("layer_norm", "i")]), (512, [("A", "i")])]
+)
+def test_rows_from_afar_are_asked_for_a_row_ahead(bits, asked):
+    """The input by the last sum over it, the output by what writes it, by the outer loop's next;
+    but for what writes whole lines.
+    """
+    far = target(bits, l1=64 * 1024, l2=4096, l3=16 * 1024)
+    mod = normalized(4, 1024)
     made = recipes.rowwise(Schedule(mod, check=False), target=far).mod
-    assert [(note[0], note[1][0]) for note in notes(made).values()] == [
-        ("A", "i"),
-        ("softmax", "i"),
-    ]
+    assert [(note[0], note[1][0]) for note in notes(made).values()] == asked
     arrays = arguments(mod)
-    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -132,8 +140,30 @@ def test_rows_from_afar_are_asked_for_a_row_ahead():
 )
 def test_rows_that_are_near_or_short_or_long_are_not(shape, l2):
     far = target(l1=32 * 1024, l2=l2)
-    made = recipes.rowwise(Schedule(softmax(*shape), check=False), target=far).mod
+    made = recipes.rowwise(Schedule(normalized(*shape), check=False), target=far).mod
     assert notes(made) == {}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: mlc.op.sum(x, axis=-1),
+        lambda x: mlc.op.std(x, axis=-1),
+        mlc.op.softmax,
+        mlc.op.lp_normalize,
+    ],
+    ids=["one sum", "nothing written", "exp", "one sum and a row written"],
+)
+@pytest.mark.parametrize("ahead", ["", "read", "both"])
+def test_only_what_a_search_decides_asks_for_other_rows(function, ahead):
+    far = target(l1=64 * 1024, l2=4096, l3=16 * 1024)
+    mod = alone(function, np.ones((4, 1024), np.float32))
+    decisions = {"decisions": {"rows_together": 1, "prefetch": ahead}} if ahead else {}
+    made = recipes.rowwise(Schedule(mod, check=False, **decisions), target=far).mod
+    written = ahead == "both" and mod["main"].params[-1].shape[-1] == 1024
+    assert len(notes(made)) == (ahead != "") + written
+    arrays = arguments(mod)
+    np.testing.assert_allclose(run(made, arrays), interpreted(mod, arrays), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("axes", [[1, 2], [2], [0, 1, 2]], ids=str)
