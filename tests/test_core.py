@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2619,
+    "recipes": 2631,
     "frontends": 867,
     "tile": 398,
     "apart": 582,

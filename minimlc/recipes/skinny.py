@@ -36,8 +36,10 @@ MOST_ROWS, FEWEST_STEPS = 8, 8
 FEWEST_COLUMNS = 8
 """The fewest columns of C that this plan takes, whatever the machine's vectors."""
 
-COLUMNS = 8
-"""Columns of B that lie along k and are read side by side."""
+COLUMNS = 4
+"""Columns of B that lie along k and are read side by side for few rows of C; twice as many for as
+many rows, or from afar for one.
+"""
 
 PARTS = 4
 """Lanes that are added up one by one, after whole parts of a wider vector."""
@@ -45,8 +47,8 @@ PARTS = 4
 HEIGHTS = (4, 3, 5, 7, 2, 6, 11, 1)
 """Rows of C, or of a piece of it, that are kept in registers, the best first."""
 
-BUSY = 4
-"""Rows of C whose arithmetic takes about as long as B's way from the third level."""
+BUSY = 2
+"""Rows of C whose arithmetic leaves time for B's way from the third level."""
 
 DEPTH = 8
 """Rows of B that each pass over C adds."""
@@ -138,8 +140,11 @@ def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str
         sch, parts = sums_in_lanes(sch, name, PARTS)
     whole = product.rows if divisor(product.rows, 4) == 1 else 4  # 5 or 7 at a time
     sch, height = choose(sch, "rows", (divisor(product.rows, size) for size in (whole, 1, 2, 3)))
-    most = vector_registers(target) * 3 // 4 // height
-    widths = (divisor(product.columns, min(size, most)) for size in (COLUMNS, 1, 2, 4, 12, 16))
+    many = height >= COLUMNS
+    most = vector_registers(target) * (6 if many else 5) // 8 // height
+    twice = many or (product.rows == 1 and is_far(product, target))
+    own = 2 * COLUMNS if twice else COLUMNS
+    widths = (divisor(product.columns, min(size, most)) for size in (own, 1, 2, 4, 8, 12, 16))
     sch, width = choose(sch, "columns", widths)
     sch, (outer, column) = sch.cut(name, sch.loops_along(name, -1)[0], width)
     around = outer
@@ -160,13 +165,18 @@ def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str
 
 
 def choose_ahead(sch: Draft, product: Product, target: Target) -> tuple[Draft, bool]:
-    """Whether what is next of B is asked for ahead of time: where the third level, which other
-    cores share, does not keep it; or hardly, if there is arithmetic beside which it can come.
+    """Whether what is next of B is asked for ahead of time."""
+    far = is_far(product, target)
+    return choose(sch, "prefetch", (far, not far))
+
+
+def is_far(product: Product, target: Target) -> bool:
+    """Whether the third level, which other cores share, does not keep B; or hardly, where there is
+    arithmetic beside which it can come.
     """
     copies = prod(product.batches) if "b" in product.right.axes else 1
     held = copies * product.columns * product.sums * bytes_of(product.dtypes[1])
-    far = held * (3 if product.rows >= BUSY else 2) > target.l3
-    return choose(sch, "prefetch", (far, not far))
+    return held * (3 if product.rows >= BUSY else 2) > target.l3
 
 
 def sums_in_lanes(sch: Draft, name: str, lanes: int) -> tuple[Draft, str]:

@@ -36,6 +36,11 @@ have most steps in common. Lines that compete for the same sets need it most; wi
 they are lost before all of them is read, and narrow rectangles are faster.
 """
 
+WIDE, FEW = 4, 4
+"""Bytes of elements of which no more rows are written at a time, where these would compete for the
+same sets.
+"""
+
 RUN = 256
 """Elements of a row that are written before those of the next row, where the cache does not keep
 what they are read from: in long columns it loses even the translations of so many pages.
@@ -89,7 +94,7 @@ def _refuse_what_is_fast(sch: Draft, name: str, load: Load, axis: int, target: T
     if min(sch.extent(name, loop) for (loop,) in ends) < 2:
         raise refusal(f'transpose: block "{name}" has nothing to turn', "")
     lines = sch.iterations(name, sch.loops_below(name, *ends[0]))
-    if bytes_of(load.buffer.dtype) != 4 and _stays(sch, name, load, lines, target):
+    if bytes_of(load.buffer.dtype) != WIDE and _stays(sch, name, load, lines, target):
         why = "all lines that a row is read from stay in the first cache"
         raise refusal(f'transpose: block "{name}": {why}', "")
 
@@ -108,6 +113,11 @@ def _apart(sch: Draft, name: str, load: Load) -> int:
     return prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
 
 
+def _is_crowded(apart: int) -> bool:
+    """Whether rows so many bytes apart compete for few sets of the first cache."""
+    return gcd(apart, PAGE) > PAGE // 4
+
+
 def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) -> Draft:
     """Cut both axes, the outer one first; then go through A by way of a rectangle of its own."""
     (row,) = sch.loops_along(name, axis)
@@ -117,10 +127,14 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     enough = worth_threads(prod(sizes.values()), target)
     size = bytes_of(load.buffer.dtype)
     again = _stays(sch, name, load, sizes[column], target)
-    long, crowded = target.vector_bits >= 8 * LINE, gcd(_apart(sch, name, load), PAGE) > PAGE // 4
+    long, crowded = target.vector_bits >= 8 * LINE, _is_crowded(_apart(sch, name, load))
     side = LINE // size if long and crowded else gcd(LINE // size, sizes[row], sizes[column])
-    square = min(side, SQUARE if long else MOST)
-    if square >= MOST and (long or not crowded):
+    far = sizes[row] * sizes[column] * size > target.l2
+    square = min(max(side, MOST if far else 1), SQUARE if long else MOST)
+    written = prod(sch.store(name).buffer.shape[axis + 1 :]) * size
+    if not crowded and _is_crowded(written) and size >= WIDE:
+        lanes, rows = FEW, FEW
+    elif square >= MOST and (long or not crowded):
         lanes, rows = square, square
     else:
         lanes = min(MOST, WRITE // size)

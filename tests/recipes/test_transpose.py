@@ -90,30 +90,37 @@ def test_more_of_a_line_is_read_where_it_does_not_stay():
     assert "T.vectorized(8)" in far.script()
 
 
-@pytest.mark.parametrize("columns", [1024, 1600])
-def test_long_rows_are_written_in_runs(columns):
+@pytest.mark.parametrize(("columns", "side"), [(1024, 4), (1600, 8)])
+def test_long_rows_are_written_in_runs(columns, side):
     mod = scheduled((columns, 24), (1, 0), cores=1)
     sizes = [loop.extent.value for loop in loops_in(mod["main"].body)]
-    assert sizes[:3] == [columns // (sizes[2] * 8), 3, sizes[2]]
-    assert 16 <= sizes[2] <= 32
+    assert sizes[:3] == [columns // (sizes[2] * side), 24 // side, sizes[2]]
+    assert 128 <= sizes[2] * side <= 256
     moves(mod, np.random.default_rng(0).random((columns, 24), np.float32), (1, 0))
 
 
 @pytest.mark.parametrize(
-    ("shape", "bits", "sides"),
+    ("shape", "bits", "l2", "sides"),
     [
-        ((96, 80), 512, (16, 16)),
-        ((96, 40), 512, (8, 8)),
-        ((96, 40), 256, (8, 8)),
-        ((100, 1024), 512, (16, 16)),
-        ((96, 1024), 256, (4, 8)),
-        ((100, 50), 512, (4, 8)),
+        ((96, 80), 512, 1 << 20, (16, 16)),
+        ((96, 40), 512, 1 << 20, (8, 8)),
+        ((96, 40), 256, 1 << 20, (8, 8)),
+        ((100, 1024), 512, 1 << 20, (16, 16)),
+        ((96, 1024), 256, 1 << 20, (4, 8)),
+        ((100, 50), 512, 1 << 20, (4, 8)),
+        ((100, 50), 512, 1 << 14, (8, 8)),
+        ((100, 50), 256, 1 << 14, (8, 8)),
+        ((1024, 50), 512, 1 << 14, (4, 4)),
+        ((1024, 96), 256, 1 << 20, (4, 4)),
     ],
     ids=str,
 )
-def test_squares_where_whole_lines_are_worth_it(shape, bits, sides):
+def test_squares_where_whole_lines_are_worth_it(shape, bits, l2, sides):
+    """Of matrices that the second level does not keep, a square of eight, whatever is left over;
+    no more than four rows that are written to the same sets.
+    """
     sch = mlc.Schedule(turned(shape, (1, 0)), check=False, decisions={})
-    made = recipes.transpose(sch, target=target(bits, l1=1024))
+    made = recipes.transpose(sch, target=target(bits, l1=1024, l2=l2))
     assert tuple(made.trace.decisions.values()) == sides
     if bits == 256 or mlc.Target.host().vector_bits >= bits:
         moves(made.mod, np.arange(np.prod(shape), dtype=np.float32).reshape(shape), (1, 0))
