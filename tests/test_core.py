@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2631,
+    "recipes": 2632,
     "frontends": 867,
     "tile": 398,
     "apart": 582,

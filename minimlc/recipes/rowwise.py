@@ -26,7 +26,7 @@ from minimlc.tir.nodes import IfThenElse, Load, Select, Store, Var
 
 VECTORS, ENOUGH = 8, 2048
 """Vectors of partial sums: adders and load ports are then about equally busy. Of two rows, each has
-enough with so many bits of them.
+enough with so many bits of them, and beside exponentials one has.
 """
 
 LONG_ROW = 16
@@ -70,7 +70,8 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     deep = {name: rows_deep(sch, name) for name in names if is_along_rows(sch, name)}
     partial: list[str] = []
     at_once = 1 if names[-1] in deep else rows_at_once(sch, names[-1], target)
-    vectors = min(VECTORS, ENOUGH // target.vector_bits) if at_once == 2 else VECTORS
+    few = at_once == 2 or any(is_long(sch, name) for name in names)
+    vectors = min(VECTORS, ENOUGH // target.vector_bits) if few else VECTORS
     for name in deep:
         before, sch = sch, in_lanes(sch, name, target, vectors)
         partial += sch.added(before)
