@@ -130,6 +130,8 @@ def shapes(found: Contest, every: Mapping[str, Shape], runner: Any, trials: int 
     if all(ratio == ratio for ratio in since):
         mean = geometric_mean(since)
         claims.append(Claim(f"{text} before searches, on average", mean, ">=", 1.15, "×"))
+    else:
+        found.report.notes.append("No clone with its history: defaults before searches left out.")
     known = [ratio for ratio in ahead if ratio == ratio]
     if known:
         count = float(sum(ratio >= 1 for ratio in known))

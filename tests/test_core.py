@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 484,
     "deploy": 617,
-    "recipes": 2632,
+    "recipes": 2636,
     "frontends": 867,
     "tile": 398,
     "apart": 582,
@@ -54,7 +54,7 @@ CORE = {
     "schedule": 2722,
     "passes": 2288,
     "codegen": 212,
-    "codegen/llvm": 1791,
+    "codegen/llvm": 1792,
     "runtime": 2550,
     "": 2142,
 }

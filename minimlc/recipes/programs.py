@@ -101,7 +101,7 @@ def on_rows(sch: Draft, names: list[str], target: Target) -> Draft:
             before, sch = sch, attempt(sch, "loop_partition", sch.loops_of(name, "S")[-1])
             names = [*names, *sch.added(before)]
     if near and is_last:
-        sch = next_row_asked_for(sch, [*own, last], near, row, target)
+        sch = next_row_asked_for(sch, [*near, *own, last], near, row, target)
     for name in (*partial, *names):
         sch = in_vectors(sch, name, around(sch, name)[-1:], name in partial, False)
     return sch

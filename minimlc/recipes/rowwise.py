@@ -35,8 +35,8 @@ LONG_ROW = 16
 SHORT_ROW, PAGE = 512, 4096
 """Bytes of a row of which four take each step together, and of one of which two do."""
 
-LINE = 512
-"""Bits of a cache line."""
+LINE = 64
+"""Bytes of a cache line."""
 
 HALF_A_PAGE = 2048
 """Bytes: of shorter rows, the hardware prefetches the next one in the same page by itself."""
@@ -71,7 +71,7 @@ def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
     partial: list[str] = []
     at_once = 1 if names[-1] in deep else rows_at_once(sch, names[-1], target)
     few = at_once == 2 or any(is_long(sch, name) for name in names)
-    vectors = min(VECTORS, ENOUGH // target.vector_bits) if few else VECTORS
+    vectors = max(1, min(VECTORS, ENOUGH // target.vector_bits)) if few else VECTORS
     for name in deep:
         before, sch = sch, in_lanes(sch, name, target, vectors)
         partial += sch.added(before)
@@ -172,9 +172,9 @@ def next_row_asked_for(
     count = sch.extent(last, inner)
     whole = sch.block(last).init is None and count % lanes == 0 and size >= HALF_A_PAGE
     inputs = {*sch.func.params} - {store.buffer}
-    readers = [n for n in {*names, *partial} if inputs & loaded(sch.block(n).body)]
+    readers = [name for name in names if inputs & loaded(sch.block(name).body)]
     light = whole and len(readers) > 2 and not any(is_long(sch, name) for name in names)
-    usual = ("read" if target.vector_bits >= LINE else "both") if light else "none"
+    usual = ("read" if target.vector_bits >= 8 * LINE else "both") if light else "none"
     sch, ahead = choose(sch, "prefetch", (usual, "none", "read", "both"))
     for name in reversed(partial) if ahead != "none" else ():
         loads = [load for load in nodes_of(sch.block(name).body, Load) if load.buffer in inputs]

@@ -36,10 +36,13 @@ have most steps in common. Lines that compete for the same sets need it most; wi
 they are lost before all of them is read, and narrow rectangles are faster.
 """
 
-WIDE, FEW = 4, 4
-"""Bytes of elements of which no more rows are written at a time, where these would compete for the
-same sets.
+WORD, FEW = 4, 4
+"""Of elements of at least so many bytes, so many rows are written at a time where more would
+compete for the same sets.
 """
+
+LEAST = 48
+"""Rows and columns from which on what squares leave over at the edges is little."""
 
 RUN = 256
 """Elements of a row that are written before those of the next row, where the cache does not keep
@@ -94,7 +97,7 @@ def _refuse_what_is_fast(sch: Draft, name: str, load: Load, axis: int, target: T
     if min(sch.extent(name, loop) for (loop,) in ends) < 2:
         raise refusal(f'transpose: block "{name}" has nothing to turn', "")
     lines = sch.iterations(name, sch.loops_below(name, *ends[0]))
-    if bytes_of(load.buffer.dtype) != WIDE and _stays(sch, name, load, lines, target):
+    if bytes_of(load.buffer.dtype) != WORD and _stays(sch, name, load, lines, target):
         why = "all lines that a row is read from stay in the first cache"
         raise refusal(f'transpose: block "{name}": {why}', "")
 
@@ -129,10 +132,13 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     again = _stays(sch, name, load, sizes[column], target)
     long, crowded = target.vector_bits >= 8 * LINE, _is_crowded(_apart(sch, name, load))
     side = LINE // size if long and crowded else gcd(LINE // size, sizes[row], sizes[column])
-    far = sizes[row] * sizes[column] * size > target.l2
+    pair = sizes[row], sizes[column]
+    far = min(pair) >= LEAST and prod(pair) * size > target.l2
     square = min(max(side, MOST if far else 1), SQUARE if long else MOST)
     written = prod(sch.store(name).buffer.shape[axis + 1 :]) * size
-    if not crowded and _is_crowded(written) and size >= WIDE:
+    count = prod(sizes[loop] for loop in others)
+    turned = enough and count < MANY and pair[0] < min(MANY * FEW, pair[1])
+    if not crowded and _is_crowded(written) and size >= WORD and not turned:
         lanes, rows = FEW, FEW
     elif square >= MOST and (long or not crowded):
         lanes, rows = square, square
@@ -143,7 +149,7 @@ def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) 
     sch, lanes = choose(sch, f"lanes of {name}", (lanes, *sides))
     sch, rows = choose(sch, f"rows of {name}", (rows, *sides))
     steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
-    few = enough and prod(sizes[loop] for loop in others) < MANY > sizes[row] // steps[row]
+    few = enough and count < MANY > sizes[row] // steps[row]
     first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)
     if sch.loops(name) != [*others, first, second]:
         sch = sch.reorder(*others, first, second)

@@ -102,7 +102,7 @@ def test_a_long_row_is_gone_through_in_a_loop_on_wide_vectors():
     made = recipes.rowwise(Schedule(softmax(4, 1024), check=False), target=target(512, l3=4096)).mod
     (func,) = made.functions.values()
     around = [loop for loop in loops_in(func.body) if loop.var.name.startswith("k")]
-    kinds = {loop.kind for loop in around if "_0" in loop.var.name and loop.extent.value == 8}
+    kinds = {loop.kind for loop in around if "_0" in loop.var.name and loop.extent.value == 16}
     assert "serial" in kinds
 
 

@@ -100,27 +100,31 @@ def test_long_rows_are_written_in_runs(columns, side):
 
 
 @pytest.mark.parametrize(
-    ("shape", "bits", "l2", "sides"),
+    ("shape", "bits", "l2", "cores", "sides"),
     [
-        ((96, 80), 512, 1 << 20, (16, 16)),
-        ((96, 40), 512, 1 << 20, (8, 8)),
-        ((96, 40), 256, 1 << 20, (8, 8)),
-        ((100, 1024), 512, 1 << 20, (16, 16)),
-        ((96, 1024), 256, 1 << 20, (4, 8)),
-        ((100, 50), 512, 1 << 20, (4, 8)),
-        ((100, 50), 512, 1 << 14, (8, 8)),
-        ((100, 50), 256, 1 << 14, (8, 8)),
-        ((1024, 50), 512, 1 << 14, (4, 4)),
-        ((1024, 96), 256, 1 << 20, (4, 4)),
+        ((96, 80), 512, 1 << 20, 1, (16, 16)),
+        ((96, 40), 512, 1 << 20, 1, (8, 8)),
+        ((96, 40), 256, 1 << 20, 1, (8, 8)),
+        ((100, 1024), 512, 1 << 20, 1, (16, 16)),
+        ((96, 1024), 256, 1 << 20, 1, (4, 8)),
+        ((100, 50), 512, 1 << 20, 1, (4, 8)),
+        ((100, 50), 512, 1 << 14, 1, (8, 8)),
+        ((100, 50), 256, 1 << 14, 1, (8, 8)),
+        ((1000, 12), 512, 1 << 14, 1, (4, 4)),
+        ((1024, 50), 512, 1 << 14, 1, (4, 4)),
+        ((1024, 96), 256, 1 << 20, 1, (4, 4)),
+        ((1024, 48), 512, 1 << 20, 2, (16, 16)),
+        ((1024, 48), 256, 1 << 20, 2, (8, 8)),
+        ((1024, 96), 512, 1 << 20, 2, (4, 4)),
     ],
     ids=str,
 )
-def test_squares_where_whole_lines_are_worth_it(shape, bits, l2, sides):
-    """Of matrices that the second level does not keep, a square of eight, whatever is left over;
-    no more than four rows that are written to the same sets.
+def test_squares_where_whole_lines_are_worth_it(shape, bits, l2, cores, sides):
+    """Of matrices that the second level does not keep, a square of eight, where it leaves little
+    over; no more than four rows that are written to the same sets, unless threads share columns.
     """
     sch = mlc.Schedule(turned(shape, (1, 0)), check=False, decisions={})
-    made = recipes.transpose(sch, target=target(bits, l1=1024, l2=l2))
+    made = recipes.transpose(sch, target=target(bits, l1=1024, l2=l2, cores=cores))
     assert tuple(made.trace.decisions.values()) == sides
     if bits == 256 or mlc.Target.host().vector_bits >= bits:
         moves(made.mod, np.arange(np.prod(shape), dtype=np.float32).reshape(shape), (1, 0))

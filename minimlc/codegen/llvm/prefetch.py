@@ -58,8 +58,9 @@ def _ask_for(
         extent = box[-1].extent
         step = linear(box[-1].start).terms.get(Atom.of(loop.var))
         # Of what is for later, the next iteration may ask for the line that it begins in.
-        ends = () if later and step == extent else (extent - 1,)
-        columns[-1] = [*range(0, extent - len(ends), LINE // element_size(buffer))[:MOST], *ends]
+        ends = [] if later and step == extent else [extent - 1]
+        lines = range(0, extent, LINE // element_size(buffer))[:MOST]
+        columns[-1] = [*lines, *(end for end in ends if end not in lines)]
     write = int(any(item.is_write for item in items))
     memory, code, plus = writer.memory, writer.values.code, writer.values.binary
     pointer = f"{MEMORY[buffer.dtype]}, ptr {memory.pointers[buffer]}"
