@@ -36,9 +36,9 @@ MOST_ROWS, FEWEST_STEPS = 8, 8
 FEWEST_COLUMNS = 8
 """The fewest columns of C that this plan takes, whatever the machine's vectors."""
 
-COLUMNS = 4
-"""Columns of B that lie along k and are read side by side for few rows of C; twice as many for as
-many rows, or from afar for one. Sums take 5/8 of the registers, of many rows 6/8.
+COLUMNS, MANY = 4, 4
+"""Columns of B that lie along k and are read side by side; twice as many, as far as registers go,
+for so many rows of C, or from afar for one row. Sums take 6/8 of the registers there, else 5/8.
 """
 
 PARTS = 4
@@ -140,7 +140,7 @@ def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str
         sch, parts = sums_in_lanes(sch, name, PARTS)
     whole = product.rows if divisor(product.rows, 4) == 1 else 4  # 5 or 7 at a time
     sch, height = choose(sch, "rows", (divisor(product.rows, size) for size in (whole, 1, 2, 3)))
-    many = height >= COLUMNS
+    many = height >= MANY
     most = vector_registers(target) * (6 if many else 5) // 8 // height
     twice = many or (product.rows == 1 and is_far(product, target))
     own = 2 * COLUMNS if twice else COLUMNS
