@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -61,8 +61,13 @@ def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
         RuntimeWarning,
         stacklevel=2,
     )
-    kept = [part for part in target.features.split(",") if part not in failing]
-    return replace(target, features=",".join(kept))
+    return replace(target, features=_without(target.features, failing))
+
+
+def _without(features: str, denied: Collection[str]) -> str:
+    """The features with "-" for those that are denied: left out, the CPU's name would bring them."""
+    parts = features.split(",")
+    return ",".join(f"-{part[1:]}" if part in denied else part for part in parts)
 
 
 def _used(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> list[str]:
@@ -113,10 +118,10 @@ def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
         name="C",
     )
     host = Target.host()
-    portable = (part for part in host.features.split(",") if part not in TRIED)
+    portable = _without(host.features, TRIED.keys() - {feature})
     tiles = ["+amx-tile"] if feature.startswith("+amx") else []
     # One core's, as nothing shares loops out where it is tried.
-    target = replace(host, features=",".join([*portable, feature, *tiles]), cores=1)
+    target = replace(host, features=",".join([portable, feature, *tiles]), cores=1)
     func = te.create_prim_func([a, b, c])
     schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
     machine = machine_of(target)

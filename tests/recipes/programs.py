@@ -19,12 +19,12 @@ WIDE_ONLY = ("avx512", "avx10", "amx", "vnni")
 def target(vector_bits: int = 256, **sizes: int) -> mlc.Target:
     """This machine, of which a recipe is to believe that it has such vectors and usual sizes."""
     host = mlc.Target.host()
-    kept = [
-        part
+    features = ",".join(
+        # Left out, a feature would come back by the CPU's name.
+        f"-{part[1:]}" if vector_bits <= 256 and any(w in part for w in WIDE_ONLY) else part
         for part in host.features.split(",")
-        if vector_bits > 256 or not any(wide in part for wide in WIDE_ONLY)
-    ]
-    return replace(host, vector_bits=vector_bits, features=",".join(kept), **{**USUAL, **sizes})
+    )
+    return replace(host, vector_bits=vector_bits, features=features, **{**USUAL, **sizes})
 
 
 def matmul(m, n, k, *, turned=(False, False), dtype="float32", batch=()) -> mlc.IRModule:
