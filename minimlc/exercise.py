@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Real
 from traceback import extract_tb
 from types import FunctionType
 from typing import Any
@@ -72,7 +73,7 @@ class Exercise:
     """Claims on an answer, tried in order; the first that fails is said.
 
     An answer is a value, or a plain function, which is called with what the exercise `takes`
-    (arrays are copied). `kind` is the type, or the types, that the value may have.
+    (arrays and containers are copied). `kind` is the type, or the types, that the value may have.
     """
 
     def __init__(
@@ -101,8 +102,7 @@ class Exercise:
     def _judged(self, answer: Any) -> Verdict:
         value, subject = answer, "it is"
         if type(answer) is FunctionType:
-            own = [item.copy() if isinstance(item, np.ndarray) else item for item in self.takes]
-            value, subject = answer(*own), f"{answer.__name__} returns"
+            value, subject = answer(*_copied(self.takes)), f"{answer.__name__} returns"
         if value is None:
             raise Failed(f"{subject} None: your turn")
         if not isinstance(value, self.kind):
@@ -110,6 +110,20 @@ class Exercise:
             names = " or ".join(kind.__name__ for kind in kinds)
             raise Failed(f"{subject} a value of type {type(value).__name__}, not {names}")
         return Verdict(True, "; ".join(filter(None, [claim(value) for claim in self.claims])))
+
+
+def _copied(item: Any) -> Any:
+    """An answer's own arrays and containers, which it may change."""
+    match item:
+        case np.ndarray() | set() | bytearray():
+            return item.copy()
+        case list():
+            return [*map(_copied, item)]
+        case dict():
+            return {key: _copied(value) for key, value in item.items()}
+        case _ if type(item) is tuple:
+            return tuple(map(_copied, item))
+    return item
 
 
 @contextmanager
@@ -205,10 +219,10 @@ def guess(truth: Callable[[], Any], hint: str = "") -> Claim:
 
     def claim(answer: Any) -> None:
         right = truth()
-        if not is_number(right):
+        if not is_number(right, Real):
             _refute("" if answer == right else f"not {answer!r:.60}. {hint}")
             return
-        if not is_number(answer):
+        if not is_number(answer, Real):
             raise Failed(f"a number is wanted, not {answer!r:.60}")
         side = "too small" if answer < right else "too large"
         _refute("" if answer == right else f"{answer} is {side}. {hint}")

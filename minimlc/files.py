@@ -5,6 +5,15 @@ import os
 from pathlib import Path
 
 
+def path_of(name: object) -> Path | None:
+    """The path that a text or a path object gives; None for what can name no file."""
+    try:
+        text = os.fspath(name)  # type: ignore[call-overload]
+        return Path(text) if isinstance(text, str) and b"\0" not in os.fsencode(text) else None
+    except (TypeError, UnicodeError):  # no path, half a character
+        return None
+
+
 def write_atomically(path: Path, data: bytes, *, mode: int | None = None) -> None:
     """Replace a file: readers see all of the old one or all of the new one, and a write that fails
     or is interrupted leaves nothing behind (a process that is killed leaves a file `*.new`).

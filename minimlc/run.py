@@ -14,8 +14,9 @@ from minimlc.graph import control
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
-from minimlc.graph.sized import is_symbolic
+from minimlc.graph.sized import data_tell, is_symbolic
 from minimlc.graph.symbolic import halves, labelled
+from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
 from minimlc.specialize import instance_for
@@ -34,6 +35,9 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
+    func: Any = mod[name]
+    if is_symbolic(func) and data_tell(func):
+        check_function(mod, name, func)
     return owned(_call(mod, name, args))
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from minimlc.errors import CompileError, VerifyError, did_you_mean
 from minimlc.graph.nodes import Function, Type, size_names
-from minimlc.graph.sized import is_symbolic
+from minimlc.graph.sized import data_tell, is_symbolic
 from minimlc.graph.symbolic import instance, is_family, sizes_told
+from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import Node
 from minimlc.tir.nodes import SymbolicFunc
@@ -51,6 +52,8 @@ def _specialized(
     if isinstance(item, SymbolicFunc):
         own = checked_sizes(name, _sizes(item), sizes)
         return {name: primitive_instance(item, tuple(own.values()))}
+    if data_tell(item):
+        check_function(mod, name, item)
     own = checked_sizes(name, _sizes(item), sizes)
     for size, value in own.items():
         if value < 0:

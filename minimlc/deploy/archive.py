@@ -13,14 +13,14 @@ not attacks: whoever can write the file can write its digests.
 import hashlib
 import io
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minimlc.errors import BuildError
+from minimlc.errors import BuildError, shown
+from minimlc.files import path_of
 
 FORMAT = 4
 """What changes where older code could not be called, or read, in the same way."""
@@ -34,12 +34,13 @@ FAULTS = (
 """What reading an archive raises, or its parts, that `pack` did not write."""
 
 
-def path_of(path: object, call: str) -> Path:
+def file_of(path: object, call: str) -> Path:
     """The argument of `call` as a path; `BuildError` for what is none."""
-    if isinstance(path, str | os.PathLike):
-        return Path(path)
-    why = f"{call} takes the name of a file, got {type(path).__name__}"
-    raise BuildError(why, hint=f'{call}("net.mlc")')
+    file = path_of(path)
+    if file is None:
+        why = f"{call} takes the name of a file, got {shown(path)}"
+        raise BuildError(why, hint=f'{call}("net.mlc")')
+    return file
 
 
 def damaged(why: str) -> BuildError:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, path_of, unpack
+from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, file_of, unpack
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
 from minimlc.machine.trial import tiles_permitted
@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> Library:
     format, or for a machine with features that this one lacks; `OSError` where the file cannot be
     read.
     """
-    file = path_of(path, "mlc.load")
+    file = file_of(path, "mlc.load")
     return _loaded(file.read_bytes(), file.name)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import entry_symbol, symbol
-from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, pack, path_of, zipped
+from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, file_of, pack, zipped
 from minimlc.dtypes import dtype_name
 from minimlc.errors import BuildError
 from minimlc.files import write_atomically
@@ -33,7 +33,7 @@ READABLE = 0o644
 
 def save(library: Library, path: str | os.PathLike[str]) -> None:
     """Write a library to one file; see `Library.save`."""
-    file = path_of(path, "library.save")
+    file = file_of(path, "library.save")
     write_atomically(file, _packed(library), mode=READABLE)
 
 

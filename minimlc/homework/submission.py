@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from minimlc.apart.message import Arrays, Malformed, packed, unpacked
-from minimlc.files import write_atomically
+from minimlc.errors import shown
+from minimlc.files import path_of, write_atomically
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
@@ -66,10 +67,11 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
 
 
 def _path(path: str | os.PathLike) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        why = f"a submission file is named by its path, got {path!r:.60}"
+    file = path_of(path)
+    if file is None:
+        why = f"a submission file is named by its path, got {shown(path)}"
         raise HomeworkError(why, code="E801")
-    return Path(path)
+    return file
 
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:

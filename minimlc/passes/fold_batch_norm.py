@@ -33,7 +33,8 @@ def fold_batch_norm(mod: IRModule) -> IRModule:
 
     It changes rounding: a sum of scaled products is not the scaled sum of products, and may
     overflow where that does not. So it is no part of the default pipeline. New weights and shifts
-    are computed in float64 and rounded once.
+    are computed in float64 and rounded once. A factor or divisor that is 0 or not finite is left:
+    it would make other infinities and NaN of sums than of their terms.
     """
     return to_rest(mod, RULES)
 
@@ -80,7 +81,8 @@ def _scaled(combine: Combine, shifts: bool) -> Callable[[Match], Expr | None]:
         axis, own = channel_axes(call)
         scale = _wide(match.value(s))
         channels = _along_channels(scale, len(call.shape), axis, call.shape[axis])
-        if channels is None or call.dtype != weights.dtype:
+        plain = bool(np.all(np.isfinite(scale) & (scale != 0)))
+        if channels is None or call.dtype != weights.dtype or not plain:
             return None
         spread = channels.reshape([-1 if a == own else 1 for a in range(weights.data.ndim)])
         new = _rounded(combine(_wide(weights), spread), weights)

@@ -148,8 +148,8 @@ def _from_entry(
     if entry is None:
         return None
     record, written = entry
-    codes = [load_entry(each) for each in record.get("code", ())]
     try:
+        codes = [load_entry(each) for each in record["code"]]
         arrays = dict(enumerate(_arrays(record["constants"], mod, written)))
         return _library(record, [c[1] for c in codes if c], len(codes), arrays, target, build)
     except FAULTS:

@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minimlc.errors import CompileError
-from minimlc.files import write_atomically
+from minimlc.errors import CompileError, shown
+from minimlc.files import path_of, write_atomically
 from minimlc.module import IRModule
 from minimlc.node import replace, structural_equal, structural_hash
 from minimlc.recipes import SCHEDULED, is_scheduled
@@ -24,9 +24,18 @@ from minimlc.target import Target
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import PrimFunc, substitute
 from minimlc.tune.attempt import host as this_host
-from minimlc.tune.records import Candidate, Result, TuneError, target_text
+from minimlc.tune.records import (
+    Candidate,
+    Result,
+    TuneError,
+    is_text,
+    is_time,
+    target_text,
+)
 
 SQLITE = b"SQLite format 3\0"
+LONGEST = 1e6  # seconds to wait that SQLite can count
+
 APPLICATION, VERSION = 0x6D6C6364, 1
 """What the file says it is: SQLite's `application_id`, and the version of these tables."""
 
@@ -68,11 +77,13 @@ class Database:
     process that is killed loses at most the one that it writes. A file that may not be written can
     be read. `seconds` is how long to wait for other writers. Raises `TuneError`: E905 for a file
     that is something else, E906 for one of another version, E907 where another process has it
-    locked, E908 where it can't be read or written.
+    locked, E908 where it can't be read or written; E902 for another argument.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, seconds: float = 10.0):
-        self.path, self.seconds = Path(path), seconds
+        if not is_time(seconds):
+            raise _unlike("seconds is a number", seconds)
+        self.path, self.seconds = _file(path), min(seconds, LONGEST)
         with self._connection() as connection:
             empty = self._is_empty(connection)
         if empty:
@@ -106,15 +117,15 @@ class Database:
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own for each use: threads and forks share none."""
-        there = self.path.exists()
-        fixed = there and not all(os.access(p, os.W_OK) for p in (self.path, self.path.parent))
-        place = f"{self.path.resolve().as_uri()}?immutable=1" if fixed else self.path
-        options: Any = {"timeout": self.seconds, "isolation_level": None, "uri": fixed}
         try:
+            there = self.path.exists()
+            fixed = there and not all(os.access(p, os.W_OK) for p in (self.path, self.path.parent))
+            place = f"{self.path.resolve().as_uri()}?immutable=1" if fixed else self.path
+            options: Any = {"timeout": self.seconds, "isolation_level": None, "uri": fixed}
             with closing(sqlite3.connect(place, **options)) as connection:
                 connection.execute("pragma synchronous = normal")
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeError, OSError) as error:
             raise _explained(self.path, error) from error
 
     @contextmanager
@@ -128,7 +139,9 @@ class Database:
         """Keep what came of a candidate for the function `func` of a module. A record that is there
         already is kept once.
         """
-        key = structural_hash(_plain(mod[func]))
+        if not isinstance(candidate, Candidate) or not isinstance(result, Result):
+            raise _unlike("what is kept is a Candidate and a Result", (candidate, result))
+        key = structural_hash(_plain_of(mod, func))
         with self._transaction() as connection:
             _insert(connection, key, candidate, result, _version())
 
@@ -160,7 +173,7 @@ class Database:
 
     def _rows(self, mod: IRModule, func: str) -> list[tuple]:
         """The rows of records of the same program, whatever its parts are called."""
-        plain, mine = _plain(mod[func]), {}
+        plain, mine = _plain_of(mod, func), {}
         with self._connection() as connection:
             key = structural_hash(plain)
             question = f"{JOINED} where hash = ? and version = ? order by number"
@@ -197,8 +210,9 @@ class Database:
 
     def export(self, path: str | os.PathLike[str]) -> int:
         """Write all records to a file as JSON lines; how many there are. It is no database."""
-        with suppress(OSError), open(path, "rb") as file:
-            if file.read(len(SQLITE)) == SQLITE:
+        file = _file(path)
+        with suppress(OSError), open(file, "rb") as there:
+            if there.read(len(SQLITE)) == SQLITE:
                 why = f"{path} is a database, which export would overwrite"
                 raise TuneError(why, code="E908", hint='database.export("records.jsonl")')
         with self._connection() as connection:
@@ -207,7 +221,7 @@ class Database:
         lines = [{"version": v, "candidate": asdict(c), "result": asdict(r)} for v, c, r in each]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         try:
-            write_atomically(Path(path), text.encode())
+            write_atomically(file, text.encode())
         except OSError as error:
             raise _not_written(path, str(error)) from error
         return len(lines)
@@ -216,8 +230,9 @@ class Database:
         """Add the records of a file that `export` wrote; how many lines were read. A line that is
         none, such as a last one that was torn off, is skipped with a `UserWarning`.
         """
+        file = _file(path)
         try:
-            lines = Path(path).read_text("utf-8", "replace").splitlines()
+            lines = file.read_text("utf-8", "replace").splitlines()
         except OSError as error:
             why, hint = f"{path} cannot be read: {error}", "a file that database.export(path) wrote"
             raise TuneError(why, code="E908", hint=hint) from error
@@ -225,8 +240,8 @@ class Database:
         for number, line in enumerate(lines, 1):
             try:
                 read.append(_line(line))
-            except (CompileError, ValueError, LookupError, TypeError) as error:
-                why = str(error).partition("\n")[0][:200]
+            except Exception as error:  # a line may hold anything
+                why = str(error).partition("\n")[0][:200] or type(error).__name__
                 warnings.warn(f"{path}, line {number} was skipped: {why}", stacklevel=2)
         with self._transaction() as connection:
             for each in read:
@@ -244,6 +259,23 @@ def _plain(func: Any) -> PrimFunc:
 @lru_cache(maxsize=64)
 def _parsed(text: str, func: str) -> PrimFunc:
     return _plain(parse(text)[func])
+
+
+def _plain_of(mod: Any, func: str) -> PrimFunc:
+    if not isinstance(mod, IRModule):
+        raise _unlike("a program is a function of a module", mod)
+    return _plain(mod[func])
+
+
+def _file(path: Any) -> Path:
+    """The path of a file; `TuneError` for what names none."""
+    if (file := path_of(path)) is None:
+        raise _unlike("a file is named by its path", path)
+    return file
+
+
+def _unlike(what: str, got: Any) -> TuneError:
+    return TuneError(f"{what}, got {shown(got)}", code="E902", hint='mlc.tune.Database("a.db")')
 
 
 def _version() -> str:
@@ -264,7 +296,10 @@ def _line(text: str) -> tuple[str, Candidate, Result, str]:
     data = json.loads(text)
     candidate, result = Candidate.of(data["candidate"]), Result.of(data["result"])
     key = structural_hash(_parsed(candidate.mod, candidate.func))
-    return key, candidate, result, str(data["version"])
+    version = str(data["version"])
+    if not is_text(version):
+        raise TuneError(f"no version: {shown(version)}", code="E901")
+    return key, candidate, result, version
 
 
 def _insert(
@@ -279,10 +314,12 @@ def _insert(
     connection.execute(INSERT_RECORD, (digest, *values))
 
 
-def _explained(path: Path, error: sqlite3.Error) -> TuneError:
-    """SQLite's error in this library's words."""
+def _explained(path: Path, error: Exception) -> TuneError:
+    """SQLite's or the system's error in this library's words."""
+    if isinstance(error, UnicodeEncodeError):
+        return TuneError(f"a record's texts cannot be stored: {error}", code="E901")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    if isinstance(error, UnicodeError) or code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return _no_database(path, str(error))
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         why = f"another process keeps {path} locked; nothing was recorded"

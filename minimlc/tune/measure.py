@@ -5,6 +5,7 @@ and whether the arguments of what measures are of the right kind.
 import atexit
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections import deque
@@ -39,15 +40,19 @@ def _pool() -> Pool:
     return Pool(SERVER)
 
 
+FOLDERS = re.compile("tune-([0-9]{1,9})-[a-z0-9_]{8}")
+"""The names of folders, by process."""
+
+
 @cache
 def _folder(process: int) -> Path:
     """A folder of this process's, in one of this user's that all processes share."""
     shared = own_folder(make=True) or Path(tempfile.mkdtemp(prefix="minimlc-"))
-    for left in shared.glob("tune-*"):  # by processes that were killed
-        if not psutil.pid_exists(int(left.name.partition("-")[2])):
+    for left in shared.iterdir():  # by processes that were killed
+        name = FOLDERS.fullmatch(left.name)
+        if name and not psutil.pid_exists(int(name[1])):
             shutil.rmtree(left, ignore_errors=True)
-    folder = shared / f"tune-{process}"
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"tune-{process}-", dir=shared))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

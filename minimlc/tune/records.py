@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from statistics import median
@@ -22,6 +24,12 @@ KINDS = {
     "output": "it wrote more output than it may",
 }
 """What can come of a candidate."""
+
+
+SCORES = 1e-9, 1e9
+"""The least and the greatest score: a picosecond and days, as the reference takes a millisecond."""
+
+HALF = re.compile("[\ud800-\udfff]")
 
 
 class TuneError(CompileError):
@@ -52,9 +60,9 @@ class _Data:
             raise _no_record(cls, f"expected the fields {', '.join(known)}, got {shown(data)}")
         values = {key: tuple(v) if isinstance(v, list) else v for key, v in data.items()}
         for key, value in values.items():
-            wanted = str if known[key].type in (str, "str") else tuple
-            numbers = isinstance(value, tuple) and all(map(_is_time, value))
-            if not (isinstance(value, str) if wanted is str else numbers):
+            text = known[key].type in (str, "str")
+            times = isinstance(value, tuple) and all(map(is_time, value))
+            if not (is_text(value) if text else times):
                 raise _no_record(cls, f'"{key}" cannot be {shown(value)}')
         try:
             return cls(**values)
@@ -62,8 +70,14 @@ class _Data:
             raise _no_record(cls, str(error).partition(") ")[2]) from None
 
 
-def _is_time(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+def is_text(value: Any) -> bool:
+    """Whether a value is a text that can be stored: it has no half of a character."""
+    return isinstance(value, str) and not HALF.search(value)
+
+
+def is_time(value: Any) -> bool:
+    """Whether a value is a number of seconds."""
+    return type(value) in (int, float) and 0 <= value <= sys.float_info.max
 
 
 def _no_record(kind: type, why: str) -> TuneError:
@@ -111,10 +125,17 @@ class Result(_Data):
             raise _no_record(Result, shown((self.kind, self.seconds, self.reference)))
 
     @property
+    def ratios(self) -> list[float]:
+        """The times of a call by the reference's beside them: what lies beyond `SCORES` is a
+        clock's fault.
+        """
+        pairs = zip(self.seconds, self.reference, strict=True)
+        return [min(max(a / b, SCORES[0]), SCORES[1]) for a, b in pairs]
+
+    @property
     def score(self) -> float:
-        """The median of a call's time by the reference's beside it; infinite unless `ok`."""
-        ratios = [a / b for a, b in zip(self.seconds, self.reference, strict=True)]
-        return median(ratios) if self.kind == "ok" else math.inf
+        """The median of the ratios; infinite unless `ok`."""
+        return median(self.ratios) if self.kind == "ok" else math.inf
 
 
 def target_of(text: str) -> Target:

@@ -9,6 +9,7 @@ at a time is tried. The same key and the same measurements give the same search.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, repeat
 from math import erf, exp, inf, isfinite, log2, pi, sqrt
@@ -17,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import ScheduleError, did_you_mean, shown
+from minimlc.errors import CompileError, ScheduleError, did_you_mean, shown
 from minimlc.module import IRModule, collector_paused
 from minimlc.schedule import Schedule
 from minimlc.schedule.primitive import Chance
@@ -226,7 +227,7 @@ def _child(
 
 def noise(result: Result) -> float:
     """The share of a score by which it may be off: the standard error of its samples' median."""
-    ratios = np.divide(result.seconds, result.reference) if result.seconds else np.ones(1)
+    ratios = result.ratios or [1.0]
     low, high = np.quantile(ratios, (0.25, 0.75))
     return 0.93 * float(high - low) / float(np.median(ratios)) / sqrt(len(ratios))
 
@@ -386,4 +387,8 @@ def _replayed(state: Search, measured: Mapping[str, Sequence[Result]]) -> list[P
     """The programs that a database has, the fastest first."""
     ok = sorted((r[0].score, trace) for trace, r in measured.items() if isfinite(r[0].score))
     traces = [trace for _, trace in ok if not trace.startswith('"')]
-    return [spaces.replayed(state.mod, state.func, state.target, trace) for trace in traces]
+    points = []
+    for trace in traces:
+        with suppress(CompileError):  # a step that this version refuses: there are others
+            points.append(spaces.replayed(state.mod, state.func, state.target, trace))
+    return points

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from minimlc.errors import ScheduleError
+from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.frontends.tvm.absent import absent
 from minimlc.module import IRModule
 from minimlc.node import nodes_of
@@ -155,7 +155,7 @@ class Schedule:
     def get(self, handle: Handle) -> Block | For:
         """The block or the loop itself, as it is now."""
         func, name = self._place(handle)
-        return _stmts(type(handle), self._value(func))[name]
+        return _found(type(handle), self._value(func), name)
 
     def _place(self, handle: str) -> tuple[str, str]:
         """The function that a handle (or a name) is in, and what it is called there by now."""
@@ -226,7 +226,7 @@ class Schedule:
             role, which = which
         if not isinstance(which, int):
             return str(getattr(which, "name", which))
-        known = _operands(_stmts(BlockRV, self._value(func))[block], role)
+        known = _operands(_found(BlockRV, self._value(func), block), role)
         if not 0 <= which < len(known):
             why = f'block "{block}" has no buffer {which} to {role}; it has {", ".join(known)}'
             raise ScheduleError(why, code="E105")
@@ -254,6 +254,15 @@ def _stmts(kind: type[Handle], value: Value) -> Mapping[str, Any]:
     if kind is LoopRV:
         return {loop.var.name: loop for loop in nodes_of(value.func.body, For)}
     return {block.name: block for block in nodes_of(value.func.body, Block)}
+
+
+def _found(kind: type[Handle], value: Value, name: str) -> Any:
+    """The loop or block of a name; `ScheduleError` where there is none, by now or at all."""
+    known = _stmts(kind, value)
+    if name not in known:
+        why = f'there is no {"loop" if kind is LoopRV else "block"} "{name}"'
+        raise ScheduleError(why, code="E105", hint=did_you_mean(name, known))
+    return known[name]
 
 
 def _new(kind: type[Handle], before: Value, after: Value) -> list[str]:

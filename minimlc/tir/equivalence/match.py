@@ -154,6 +154,8 @@ class _Attempt:
                 return repr(pattern.value) == repr(program.value) or self.differ(pattern, program)
             case Binary(), Binary() if pattern.op == program.op and _commutes(pattern):
                 return self.either(pattern, program)
+            case Binary(), Binary() if pattern.op == program.op and pattern.op in SIGNED:
+                return self.in_order(pattern, program)
         if type(pattern) is not type(program):
             return self.differ(pattern, program)
         self.progress += 1
@@ -180,6 +182,19 @@ class _Attempt:
             self.operands, self.progress = dict(operands), progress
             if self.expr(pattern.a, a) and self.expr(pattern.b, b):
                 return True
+        return False
+
+    def in_order(self, pattern: Binary, program: Binary) -> bool:
+        """The operands in their order; it is said where only the other one fits."""
+        operands, progress = dict(self.operands), self.progress + 1
+        self.progress = progress
+        if self.expr(pattern.a, program.a) and self.expr(pattern.b, program.b):
+            return True
+        first, self.operands, self.progress = self.first, operands, progress
+        if self.expr(pattern.a, program.b) and self.expr(pattern.b, program.a):
+            why = f"{_short(pattern)} and {_short(program)} have their operands swapped, by which "
+            return self.fail(f"{why}0.0 and -0.0 differ for floats: write them in one order")
+        self.first = first
         return False
 
     def access(self, pattern: Load | Store, program: Load | Store) -> bool:
@@ -219,13 +234,17 @@ class _Attempt:
         return None
 
 
+SIGNED = ("min", "max")
+"""What may tell 0.0 from -0.0 by the order of its operands."""
+
+
 def _equal(a: Expr, b: Expr) -> bool:
     return constant_value(a - b) == 0
 
 
 def _commutes(item: Binary) -> bool:
     """Whether the operands may be exchanged; `max` and `min` of floats tell 0.0 from -0.0."""
-    if item.op in ("min", "max"):
+    if item.op in SIGNED:
         return not is_float(item.dtype)
     return item.op in ("+", "*", "&", "|", "^", "==", "!=")
 
