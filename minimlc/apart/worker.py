@@ -70,7 +70,8 @@ class Worker:
             "PYTHONPATH": str(_ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",
-            "MINIMLC_CACHE_DIR": str(self.folder / "cache"),
+            "PYTHONSAFEPATH": "1",  # nothing is imported from where it may write
+            "MINIMLC_CACHE_DIR": os.devnull,  # nor is code run that another may have left
         }
 
     def _read(self) -> None:

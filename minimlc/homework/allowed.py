@@ -8,7 +8,6 @@ and schedules written by a recipe, are found in its trace, which is all that gra
 import ast
 import gc
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -20,6 +19,7 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from minimlc.errors import CompileError, did_you_mean
+from minimlc.homework.closed import close
 from minimlc.schedule.trace import PRIMITIVES
 
 
@@ -64,6 +64,16 @@ whatever other steps are between them. A recipe of fewer steps may be written by
 
 HARMLESS = ("annotate", "unannotate", "add_unit_loop")
 """Steps that change no computation: they don't count."""
+
+KIN = {
+    "numpy.matmul": (
+        *("numpy.matvec", "numpy.vecmat", "numpy.vecdot", "numpy.linalg.matmul"),
+        *("numpy.linalg.vecdot", "operator.matmul", "operator.imatmul"),
+    )
+}
+"""What goes with a name: other names of what it computes, or of parts of it."""
+
+OPERATORS = ("__matmul__", "__rmatmul__", "__imatmul__")
 
 Recorded = tuple[str, Mapping[str, Any]]
 
@@ -113,20 +123,22 @@ def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
             texts.update(dict.fromkeys(tool.modules, text))
         elif "." in name:
             text = f"{assignment} does not allow {name}: write it yourself"
-            texts[name.removesuffix(".*")] = text
+            texts |= dict.fromkeys((name.removesuffix(".*"), *KIN.get(name, ())), text)
     return texts
 
 
 # While a submission runs
 
 
-def take_away(sentences: Mapping[str, str]) -> None:
+def take_away(sentences: Mapping[str, str]) -> dict[str, tuple[Any, HomeworkError]]:
     """From now on, every call of what these names stand for raises E803, however it is reached.
 
     Python functions get another body, so that every reference to them raises; other callables are
-    replaced in all modules. An audit hook, which can't be removed, keeps their modules from being
-    loaded or read again.
+    replaced in all modules, and `closed.close` keeps their modules from being loaded or read again.
+    The single objects that are taken away, by name, each with what its callers are told.
     """
+    if not sentences:
+        return {}
     refusals = {name: HomeworkError(text, code="E803") for name, text in sentences.items()}
     items = {name: _resolved(name) for name in refusals}
     single = {name: item for name, item in items.items() if not isinstance(item, ModuleType | None)}
@@ -140,10 +152,8 @@ def take_away(sentences: Mapping[str, str]) -> None:
             name = _is_one_of(value, single)
             if name and not isinstance(value, FunctionType):
                 setattr(module, key, partial(_body, refusal=refusals[name]))
-    modules = {name: item for name, item in items.items() if isinstance(item, ModuleType)}
-    files = {name: vars(module).get("__file__") for name, module in modules.items()}
-    folders = {_folder(file): name for name, file in files.items() if file}
-    sys.addaudithook(partial(_guard, refusals, folders))
+    close(refusals, lambda what: HomeworkError(f"a submission may not use {what}", code="E803"))
+    return {name: (item, refusals[name]) for name, item in single.items()}
 
 
 def _body(*args: Any, refusal: HomeworkError, **options: Any) -> Any:
@@ -173,26 +183,6 @@ def _is_one_of(value: Any, known: Mapping[str, Any]) -> str:
     return next((name for name, item in known.items() if item is value), "")
 
 
-def _folder(file: str) -> str:
-    """The file of a module, or the folder of a package."""
-    path = os.path.realpath(file)
-    return os.path.dirname(path) + os.sep if path.endswith("__init__.py") else path
-
-
-def _guard(
-    refusals: Mapping[str, HomeworkError], folders: Mapping[str, str], event: str, args: tuple
-) -> None:
-    """An audit hook against importing anew what is taken away, and against reading its text."""
-    name = ""
-    if event == "import":
-        name = above(str(args[0]), refusals)
-    elif event == "open" and isinstance(args[0], str | bytes | os.PathLike):
-        path = os.path.realpath(os.fsdecode(args[0]))
-        name = next((folders[start] for start in folders if path.startswith(start)), "")
-    if name:
-        raise refusals[name].with_traceback(None)
-
-
 def spelled(source: str, sentences: Mapping[str, str]) -> str:
     """Why a source is refused that uses as a method or an operator what is taken away: `a.dot(b)`
     for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
@@ -202,6 +192,7 @@ def spelled(source: str, sentences: Mapping[str, str]) -> str:
         for name, text in sentences.items()
         if not name.startswith("minimlc.")
     }
+    last |= dict.fromkeys(OPERATORS, last["matmul"]) if "matmul" in last else {}
     for part in ast.walk(ast.parse(source)):
         if isinstance(part, ast.Attribute) and part.attr in last:
             return last[part.attr]

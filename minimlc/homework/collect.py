@@ -25,15 +25,17 @@ _WANTED = {
 }
 
 
-def collect(assignment: Assignment, submission: Any) -> Answer:
-    """A submission as data; a function is run in a worker, a value is taken as it is."""
+def collect(assignment: Assignment, submission: Any, seed: int = 0) -> Answer:
+    """A submission as data; a function is run in a worker, a value is taken as it is. `seed`
+    chooses the inputs of functions of arrays.
+    """
     try:
         if isinstance(submission, IRModule | PrimFunc | Schedule):
             return Answer({**_value(assignment, submission), "same": True})
         if isinstance(submission, np.ndarray) or not callable(submission):
             kind = "None" if submission is None else type(submission).__name__
             raise Failed(f"a {_WANTED[assignment.wanted]} is wanted, not {kind}")
-        return _called(assignment, submission)
+        return _called(assignment, submission, seed)
     except (Failed, CompileError) as error:
         return Answer(failed=str(error))
     except Exception as error:  # attributes of a submitted object may raise anything
@@ -54,7 +56,7 @@ def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -
     return {"programs": [program_text(submission)]}
 
 
-def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
+def _called(assignment: Assignment, submission: Callable[..., Any], seed: int) -> Answer:
     taken, name = assignment.taken, getattr(submission, "__qualname__", "")
     place = f"{getattr(submission, '__module__', '')}.{name}"
     if submission is assignment.reference or above(place, taken):
@@ -67,19 +69,19 @@ def _called(assignment: Assignment, submission: Callable[..., Any]) -> Answer:
     if isinstance(assignment.reference, IRModule):
         body["reference"] = assignment.reference.script(constants="inline")
     if assignment.wanted == "function":
-        body["cases"], arrays = _questions(assignment)
+        body["cases"], arrays = _questions(assignment, seed)
     with fresh_worker() as worker:
         try:
             answer, results = worker.ask(body, arrays, assignment.limits)
         except Failed as error:
             return Answer(failed=str(error), printed=worker.printed())
-        return Answer(answer, results, printed=worker.printed())
+        return Answer({**answer, "seed": seed}, results, printed=worker.printed())
 
 
-def _questions(assignment: Assignment) -> tuple[list[int], Arrays]:
+def _questions(assignment: Assignment, seed: int) -> tuple[list[int], Arrays]:
     """How many inputs each question has, and the inputs, named "question.position"."""
     counts, arrays = [], {}
-    for number, (_, _, inputs) in enumerate(questions(assignment, seed=0)):
+    for number, (_, _, inputs) in enumerate(questions(assignment, seed)):
         counts.append(len(inputs))
         arrays.update(numbered(inputs, f"{number}."))
     return counts, arrays

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.apart.message import Failed, Malformed, in_order, numbered
-from minimlc.errors import ScheduleError
+from minimlc.errors import ScheduleError, shown
 from minimlc.homework.allowed import Recorded, in_trace
 from minimlc.homework.answer import Answer, only_function
 from minimlc.homework.assignment import Assignment, Item
@@ -199,7 +199,9 @@ def poisoned(like: np.ndarray, number: int) -> np.ndarray:
 def _function(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     outcomes: list[Outcome | str] = []
     differs = ""
-    for number, question in enumerate(questions(assignment, seed=0)):
+    if (asked := answer.body.get("seed", 0)) != seed:
+        raise Failed(f"it has results for the inputs of seed {shown(asked)}, not of {seed}")
+    for number, question in enumerate(questions(assignment, seed)):
         inputs = question.inputs
         after = [answer.array(f"{number}.{place}") for place in range(len(inputs))]
         first, second = (answer.array(f"{number}.{call}") for call in ("first", "second"))

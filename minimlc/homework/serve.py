@@ -5,11 +5,13 @@ Requests come from stdin, answers go to what was stdout; a submission's output g
 Python.
 """
 
+import ast
 import linecache
 import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from types import MappingProxyType
@@ -21,10 +23,11 @@ from minimlc.apart.limits import Limits, apply
 from minimlc.apart.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
 from minimlc.apart.processes import apart, go_on_guarded, own_streams
 from minimlc.errors import CompileError
-from minimlc.homework.allowed import HomeworkError, spelled, take_away
+from minimlc.homework.allowed import HomeworkError, above, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, simulate, touched, written
 from minimlc.homework.space import KEYS
+from minimlc.homework.watched import watched
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
 from minimlc.schedule import Schedule
@@ -105,7 +108,8 @@ def collect(
     """
     if why := spelled(source, taken):
         raise Failed(why)
-    take_away(taken)
+    _load_imports(source, taken)
+    objects = take_away(taken)
     names = {"mlc": _whole, "np": np, "te": te, "I": I, "R": R, "T": T, "__name__": "__main__"}
     linecache.cache[FILENAME] = (len(source), None, source.splitlines(True), FILENAME)
     exec(compile(source, FILENAME, "exec"), names)
@@ -120,7 +124,18 @@ def collect(
     if kind == "space":
         spaces = [_points(function, parse(reference)) for _ in range(2)]
         return {"points": spaces[0], "same": spaces[0] == spaces[1]}, {}
-    return _results(function, arrays, cases)
+    return _results(function, arrays, cases, watched(objects))
+
+
+def _load_imports(source: str, taken: Mapping[str, str]) -> None:
+    """Load the modules that a source imports while they may still load libraries."""
+    for part in ast.walk(ast.parse(source)):
+        names = [alias.name for alias in part.names] if isinstance(part, ast.Import) else []
+        names += [part.module] if isinstance(part, ast.ImportFrom) and part.module else []
+        for name in names:
+            if not above(name, taken):
+                with suppress(Exception):  # the submission's own import says what is wrong
+                    import_module(name)
 
 
 def _points(function: Callable[..., Any], mod: IRModule) -> list[dict[str, Any]]:
@@ -132,13 +147,19 @@ def _same(first: str, second: str) -> bool:
     return first == second or structural_equal(parse(first), parse(second))
 
 
-def _results(function: Callable[..., Any], arrays: Arrays, cases: list) -> Message:
-    """A function's results on each case's inputs, called twice, and the inputs afterwards."""
+def _results(
+    function: Callable[..., Any], arrays: Arrays, cases: list, kind: type[np.ndarray]
+) -> Message:
+    """A function's results on each case's inputs, called twice with arrays of a kind, and the
+    inputs afterwards.
+    """
     results: Arrays = {}
     for number, count in enumerate(cases):
         inputs = [arrays[f"{number}.{place}"] for place in range(count)]
         for call in ("first", "second"):
-            results[f"{number}.{call}"] = _numbers(function(*inputs))
+            results[f"{number}.{call}"] = _numbers(
+                function(*[array.view(kind) for array in inputs])
+            )
         results |= numbered(inputs, f"{number}.")
     return {}, results
 

@@ -29,11 +29,11 @@ def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Re
     """Judge a submission: values, purity, speed, structure. The report displays itself.
 
     `submission` is a function (it runs in a process of its own, within limits), a module or a
-    schedule.
+    schedule. `seed` chooses the inputs.
     """
     chosen = find(assignment)
     warm()
-    return judge(chosen, collect(chosen, submission), seed)
+    return judge(chosen, collect(chosen, submission, seed), seed)
 
 
 class Exported(dict):
@@ -43,8 +43,9 @@ class Exported(dict):
         return "\n".join(f"{name}: {text}" for name, text in self.items())
 
 
-def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
-    """Write submissions, by the names of their assignments, to one file: data, no code.
+def export(path: str | os.PathLike, submissions: Mapping[str, Any], *, seed: int = 0) -> Exported:
+    """Write submissions, by the names of their assignments, to one file: data, no code. Functions
+    of arrays are called with the inputs of `seed`, by which they are graded.
 
     `HomeworkError` where the path is a folder, or its folder does not exist.
     """
@@ -57,7 +58,7 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any]) -> Exported:
     arrays: Arrays = {}
     bodies, outcomes = {}, Exported()
     for name, submission in submissions.items():
-        answer = collect(find(name), submission)
+        answer = collect(find(name), submission, seed)
         bodies[name] = {"failed": answer.failed} if answer.failed else answer.body
         arrays.update({f"{name}/{key}": array for key, array in answer.arrays.items()})
         outcomes[name] = f"NOT exported: {answer.failed}" if answer.failed else "exported"
@@ -75,7 +76,9 @@ def _path(path: str | os.PathLike) -> Path:
 
 
 def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 0) -> Report:
-    """Judge one assignment of a submission file. Never raises for what is in the file."""
+    """Judge one assignment of a submission file. Never raises for what is in the file. `seed`
+    chooses the inputs; of functions of arrays, it is the one that they were exported with.
+    """
     chosen, file = find(assignment), _path(path)
     warm()
     try:

@@ -22,7 +22,9 @@ SERVER = "minimlc.homework.serve"
 
 
 class _Pool:
-    """Spare workers for submissions, and one that evaluates data and runs no submission."""
+    """Spare workers for submissions, and an evaluator of data: a process that never was one of
+    those, as what a submission leaves behind would judge it.
+    """
 
     def __init__(self) -> None:
         self.spares: list[Worker] = []
@@ -30,11 +32,13 @@ class _Pool:
         self.owner = os.getpid()
 
     def warm(self) -> None:
-        """Start missing spare workers; does not wait. `check` calls it."""
+        """Start missing workers; does not wait. `check` calls it."""
         if self.owner != os.getpid():  # a fork has its own
             self.__init__()  # type: ignore[misc]
         while len(self.spares) < SPARES:
             self.spares.append(Worker(SERVER))
+        if self.evaluator is None or not self.evaluator.alive or self.evaluator.has_ended():
+            self.evaluator = Worker(SERVER)
 
     def take(self) -> Worker:
         """An unused worker, ready if there is one that is."""
@@ -62,12 +66,11 @@ class _Pool:
                 worker.close()
 
     def evaluate(self, operation: str, arrays: Arrays, limits: Limits, **body: Any) -> Message:
-        """Ask the worker that never runs a submission's Python for an operation of
-        `homework.evaluate`; it is replaced when it dies. It may start a C compiler.
+        """Ask the evaluator for an operation of `homework.evaluate`; it is replaced when it dies. It
+        may start a C compiler.
         """
         self.warm()
-        if self.evaluator is None or not self.evaluator.alive:
-            self.evaluator = self.take()
+        assert self.evaluator is not None
         return self.evaluator.ask({"op": operation, **body}, arrays, replace(limits, processes=8))
 
     def close(self) -> None:

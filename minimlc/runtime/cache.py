@@ -50,7 +50,9 @@ _READING = os.O_RDONLY | sum(
 
 
 def cache_dir() -> Path:
-    """Where compiled code is kept: $MINIMLC_CACHE_DIR, else the platform's cache folder."""
+    """Where compiled code is kept: $MINIMLC_CACHE_DIR, else the platform's cache folder. The null
+    device keeps nothing.
+    """
     chosen = os.environ.get("MINIMLC_CACHE_DIR")
     if chosen:
         return Path(chosen)
@@ -99,6 +101,8 @@ def own_folder(*, make: bool = False) -> Path | None:
     try:
         folder = cache_dir()
     except RuntimeError:  # there is no home
+        return None
+    if folder == Path(os.devnull):
         return None
     own = folder / f"user-{os.geteuid() if hasattr(os, 'geteuid') else ''}"
     for place in (folder, own):

@@ -122,20 +122,22 @@ _teams: list[Team | None] = []
 _starting = threading.Lock()
 
 
-def team() -> Team | None:
+def team(cache: bool = True) -> Team | None:
     """The team of this process, which is there from the first use on; None where it can't be."""
     with _starting:
         if not _teams:
             try:
-                _teams.append(Team(_threads) if sys.platform in ("linux", "darwin") else None)
+                _teams.append(
+                    Team(_threads, cache) if sys.platform in ("linux", "darwin") else None
+                )
             except (OSError, AttributeError):
                 _teams.append(None)
     return _teams[0]
 
 
-def symbols() -> dict[str, int]:
-    """The addresses that compiled parallel loops link to."""
-    threads, shared = num_threads(), team()
+def symbols(cache: bool = True) -> dict[str, int]:
+    """The addresses that compiled parallel loops link to; `cache` may have the team's code."""
+    threads, shared = num_threads(), team(cache)
     if shared is None:
         return {"minimlc_parallel": _address(_pool_run)}
     shared.grow(threads)

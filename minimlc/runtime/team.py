@@ -305,7 +305,7 @@ def text() -> str:
 class Team:
     """The threads of this process: `address` is that of the function that shares a loop out."""
 
-    def __init__(self, threads: ctypes.c_int32):
+    def __init__(self, threads: ctypes.c_int32, cache: bool = True):
         self._system = ctypes.CDLL(None)
         self._semaphore, wait, post = _semaphores(self._system)
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # a forked child has a copy
@@ -318,7 +318,7 @@ class Team:
         }
         exports = ["minimlc_parallel", "minimlc_member"]
         native = import_module("minimlc.runtime.native")
-        self._code = native.link([_object_code()], exports, imports)
+        self._code = native.link([_object_code(cache)], exports, imports)
         self.address: int = self._code.addresses["minimlc_parallel"]
         self.reset()
         for kept in (self, threads):  # for good: its threads end with the process
@@ -373,14 +373,15 @@ def _address(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _object_code() -> bytes:
-    """The team's machine code, from the cache where that has it."""
+def _object_code(cache: bool) -> bytes:
+    """The team's machine code, from the cache where that has it and may be used."""
     native, host = import_module("minimlc.runtime.native"), Target.host()
     key = cache_key(["team", text(), *native.surroundings(), host.cpu, host.features])
-    entry = load_entry(key)
+    entry = load_entry(key) if cache else None
     if entry is not None:
         return entry[1]
     machine = native.machine_of(host)
     code: bytes = native.backend().compile_object(text(), machine, passes=False)
-    store_entry(key, {}, code)
+    if cache:
+        store_entry(key, {}, code)
     return code
