@@ -142,7 +142,7 @@ def take_away(sentences: Mapping[str, str]) -> dict[str, tuple[Any, HomeworkErro
     refusals = {name: HomeworkError(text, code="E803") for name, text in sentences.items()}
     items = {name: _resolved(name) for name in refusals}
     single = {name: item for name, item in items.items() if not isinstance(item, ModuleType | None)}
-    for function in [item for item in gc.get_objects() if isinstance(item, FunctionType)]:
+    for function in [item for item in gc.get_objects() if type(item) is FunctionType]:
         place = f"{function.__globals__.get('__name__')}.{function.__qualname__}"
         name = above(place, refusals) or _is_one_of(function, single)
         if name and function.__name__ != "__getattr__":  # modules can still name what they lack

@@ -66,8 +66,8 @@ class _Pool:
                 worker.close()
 
     def evaluate(self, operation: str, arrays: Arrays, limits: Limits, **body: Any) -> Message:
-        """Ask the evaluator for an operation of `homework.evaluate`; it is replaced when it dies. It
-        may start a C compiler.
+        """Ask the evaluator for an operation of `homework.evaluate`; it is replaced when it dies.
+        It may start a C compiler.
         """
         self.warm()
         assert self.evaluator is not None

@@ -126,10 +126,9 @@ def team(cache: bool = True) -> Team | None:
     """The team of this process, which is there from the first use on; None where it can't be."""
     with _starting:
         if not _teams:
+            there = sys.platform in ("linux", "darwin")
             try:
-                _teams.append(
-                    Team(_threads, cache) if sys.platform in ("linux", "darwin") else None
-                )
+                _teams.append(Team(_threads, cache) if there else None)
             except (OSError, AttributeError):
                 _teams.append(None)
     return _teams[0]
