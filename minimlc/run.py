@@ -14,12 +14,11 @@ from minimlc.graph import control
 from minimlc.graph import nodes as graph
 from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
-from minimlc.graph.sized import data_tell, is_symbolic
+from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import halves, labelled
-from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
-from minimlc.specialize import instance_for
+from minimlc.specialize import check_told, instance_for
 from minimlc.tir.execute import execute, poison
 from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.tir.symbolic import instance, instance_of_call
@@ -35,9 +34,8 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
     """
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "mlc.interpret", "a module")
-    func: Any = mod[name]
-    if is_symbolic(func) and data_tell(func):
-        check_function(mod, name, func)
+    if is_symbolic(mod[name]):
+        check_told(mod, name)
     return owned(_call(mod, name, args))
 
 

@@ -52,8 +52,7 @@ def _specialized(
     if isinstance(item, SymbolicFunc):
         own = checked_sizes(name, _sizes(item), sizes)
         return {name: primitive_instance(item, tuple(own.values()))}
-    if data_tell(item):
-        check_function(mod, name, item)
+    check_told(mod, name)
     own = checked_sizes(name, _sizes(item), sizes)
     for size, value in own.items():
         if value < 0:
@@ -74,6 +73,15 @@ def instance_of(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...] = (
         why = f"{name} is not defined{at and f' for {at}'}: {error.why}"
         place = {"span": error.span, "excerpt": error.excerpt}
         raise CompileError(why, code="E136", **place) from None  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=MOST_INSTANCES)
+def check_told(mod: IRModule, name: str) -> None:
+    """Verify the function `name` where its data tell sizes: no instance shows that one of them has
+    the name of another size.
+    """
+    if data_tell(mod[name]):
+        check_function(mod, name, mod[name])
 
 
 def instance_for(mod: IRModule, name: str, func: Function, types: Iterable[Type]) -> IRModule:

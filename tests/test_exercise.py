@@ -228,6 +228,28 @@ def test_what_is_passed_is_the_exercise_s_own():
     assert exercise.check(answer).right and not kept.any()
 
 
+@pytest.mark.parametrize("given", [[3, [1], 2], {"a": [1]}, {1, 2}, ([1], {2: [3]}), bytearray(3)])
+def test_containers_are_the_exercise_s_own_too(given):
+    exercise, before = Exercise(takes=(given,)), repr(given)
+
+    def answer(value):
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if hasattr(part, "clear"):
+                part.clear()
+        getattr(value, "clear", list)()
+        return 1
+
+    assert exercise.check(answer).right and repr(given) == before
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float32, np.float64, int, float])
+def test_numbers_of_numpy_are_numbers(kind):
+    exercise, other = Exercise(guess(lambda: 72)), Exercise(guess(lambda: kind(72)))
+    assert exercise.check(kind(72)).right and other.check(72).right
+    assert "too small" in repr(exercise.check(kind(71))) and "too large" in repr(other.check(73))
+    assert "a number is wanted" in repr(exercise.check(np.bool_(True)))
+
+
 def test_inputs_may_not_change():
     @T.prim_func
     def halve(A: T.Buffer((4,), "float32"), C: T.Buffer((4,), "float32")):

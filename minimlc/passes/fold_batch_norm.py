@@ -33,8 +33,8 @@ def fold_batch_norm(mod: IRModule) -> IRModule:
 
     It changes rounding: a sum of scaled products is not the scaled sum of products, and may
     overflow where that does not. So it is no part of the default pipeline. New weights and shifts
-    are computed in float64 and rounded once. A factor or divisor that is 0 or not finite is left:
-    it would make other infinities and NaN of sums than of their terms.
+    are computed in float64 and rounded once. A factor or divisor that is 0 or not finite is left,
+    and one that makes weights infinite: sums of those are NaN where a scaled sum is none.
     """
     return to_rest(mod, RULES)
 
@@ -65,9 +65,11 @@ def _wide(item: Any) -> np.ndarray:
     return item.data.astype(np.float64)
 
 
-def _rounded(data: np.ndarray, like: Expr) -> Constant:
+def _rounded(data: np.ndarray, like: Expr) -> Constant | None:
+    """Numbers in the dtype of a constant; None where it has not all of them."""
     with np.errstate(all="ignore"):
-        return constant(data.astype(like.data.dtype))  # type: ignore[attr-defined]
+        new = data.astype(like.data.dtype)  # type: ignore[attr-defined]
+    return None if np.isinf(new).any() else constant(new)
 
 
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -86,21 +88,21 @@ def _scaled(combine: Combine, shifts: bool) -> Callable[[Match], Expr | None]:
             return None
         spread = channels.reshape([-1 if a == own else 1 for a in range(weights.data.ndim)])
         new = _rounded(combine(_wide(weights), spread), weights)
+        shift = _rounded(combine(_wide(match.value(t)), scale), weights) if shifts else new
+        if new is None or shift is None:
+            return None
         result = call_op(call.op, match[x], new, **dict(call.attrs))
-        if shifts:
-            shift = combine(_wide(match.value(t)), scale)
-            result = call_op("add", result, _rounded(shift, weights))
-        return result
+        return call_op("add", result, shift) if shifts else result
 
     return replacement
 
 
-def _shifted(combine: Combine) -> Callable[[Match], Expr]:
+def _shifted(combine: Combine) -> Callable[[Match], Expr | None]:
     """(linear + t) + s, or - s, as linear + t'."""
 
-    def replacement(match: Match) -> Expr:
-        shift = combine(_wide(match.value(t)), _wide(match.value(s)))
-        return call_op("add", match[linear], _rounded(shift, match.value(w)))
+    def replacement(match: Match) -> Expr | None:
+        shift = _rounded(combine(_wide(match.value(t)), _wide(match.value(s))), match.value(w))
+        return None if shift is None else call_op("add", match[linear], shift)
 
     return replacement
 

@@ -164,8 +164,8 @@ def _library(
     target: Target,
     build: Callable[[], Library],
 ) -> Library:
-    if len(codes) != count:
-        raise KeyError("object code is missing")
+    if len(codes) != count or not record["functions"]:
+        raise KeyError("code is missing")
     exports = [each["symbol"] for each in record["functions"]]
     imports = symbols() if record["threads"] else {}
     native = link(codes, exports, imports)

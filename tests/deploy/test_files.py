@@ -211,7 +211,7 @@ def test_other_files_are_refused(tmp_path, content):
 
 
 def test_what_is_no_name_of_a_file_is_refused():
-    for path in (3, b"net.mlc", None):
+    for path in (3, b"net.mlc", None, "a\0b", "\ud800"):
         refuses("", lambda path=path: mlc.load(path), "mlc.load takes the name of a file")
         refuses("", lambda path=path: mlc.build(mlp()).save(path), "library.save takes")
 

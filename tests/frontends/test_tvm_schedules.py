@@ -229,6 +229,32 @@ def schedule_of(n):
     return te.create_schedule(C.op), (A, B, C)
 
 
+def test_a_handle_of_another_kind_or_of_what_is_gone_is_refused():
+    sch = tvm.tir.Schedule(MyModule)
+    block = sch.get_block("Y", func_name="mm_relu")
+    i, j, k = sch.get_loops(block)
+    sch.split(j, [None, 8])
+    for step in (
+        lambda: sch.cache_read(i, 0, "local"),
+        lambda: sch.cache_write(k, 0, "local"),
+        lambda: sch.set_scope(i, 0, "local"),
+        lambda: sch.reindex(i, ("read", 0)),
+        lambda: sch.get(j),
+        lambda: sch.get(type(i)("zz")),
+        lambda: sch.get_loops(i),
+        lambda: sch.get_child_blocks(j),
+        lambda: sch.compute_inline(i),
+        lambda: sch.vectorize(block),
+        lambda: sch.storage_align(i, 0, 0, 8, 1),
+        lambda: sch.transform_layout(i, ("write", 0), lambda a, b: (b, a)),
+        lambda: sch.get_producers(i),
+        lambda: sch.fuse(block, i),
+        lambda: sch.reverse_compute_at(i, block),
+    ):
+        with pytest.raises(mlc.CompileError):
+            step()
+
+
 def test_schedules_of_tensors():
     s, (A, B, C) = schedule_of(32)
     (x, y), (k,) = s[C].op.axis, s[C].op.reduce_axis

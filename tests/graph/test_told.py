@@ -368,6 +368,26 @@ def test_verify_and_the_interpreter_look_once(monkeypatch):
     assert symbolic.halves(mod, "main") is symbolic.halves(mod, "main")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'def main(x: R.Tensor(("k",), "float32")):\n    i = R.nonzero(x, size="k")\n    return i\n',
+        'def main(x: R.Tensor(("n",), "float32")):\n    i = R.nonzero(x, size="k")\n'
+        '    j = R.nonzero(R.exp(x), size="k")\n    return i, j\n',
+    ],
+)
+def test_another_size_s_name_is_refused_wherever_it_is_run(text):
+    mod, x = mlc.parse("@R.function\n" + text), np.array([3, 0, 1, 0, 2], F32)
+    size = "n" if '"n"' in text else "k"
+    for run in (
+        lambda: mlc.interpret(mod, "main", x),
+        lambda: mlc.build(mod)["main"](x),
+        lambda: mlc.specialize(mod, "main", **{size: 5}),
+        lambda: mlc.verify(mod),
+    ):
+        refuses("E136", run, "another k", 'size="m"')
+
+
 def test_passes_leave_it_right():
     mod, args = mlc.parse(CHAIN), sparse(4)
     expected = mlc.interpret(mod, "main", *args)

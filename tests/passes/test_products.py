@@ -241,6 +241,31 @@ def test_what_is_no_factor_of_a_channel_stays(body):
     assert fold_batch_norm(mod) is mod
 
 
+ODD = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e38)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", ["divide", "multiply"])
+@pytest.mark.parametrize("shift", [False, True])
+def test_a_factor_that_makes_infinities_of_terms_stays(odd, name, shift):
+    factor = np.array([1 / odd if (odd, name) == (1e38, "divide") else odd, 2], np.float32)
+    w = constant(np.array([[300.0, 1], [-300.0, 1]], np.float32))
+    b = constant(np.array([3.0, 1], np.float32))
+
+    def body(x):
+        product = op.matmul(x, w)
+        product = op.add(product, b) if shift else product
+        return getattr(op, name)(product, constant(factor))
+
+    mod, x = module((tensor("x", (1, 2)),), body), np.ones((1, 2), np.float32)
+    assert fold_batch_norm(mod) is mod
+    with np.errstate(all="ignore"):
+        wanted = mlc.interpret(mod, "main", x)
+    np.testing.assert_array_equal(built(fold_batch_norm(mod), x), wanted)
+    plain = passes.fold_constants(module((tensor("x", (1, 2)),), lambda x: body(x)))
+    assert operators(plain) == operators(mod)
+
+
 def test_a_convolution_that_others_use_keeps_its_weights():
     w = weights(4, 3, 1, 1)
 

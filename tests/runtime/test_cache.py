@@ -384,3 +384,33 @@ def test_builds_at_the_same_time(folder):
     ]
     assert [job.communicate()[0].strip() for job in jobs] == ["good"] * 3
     assert [p.suffix for p in folder.iterdir()] == [".bin"]
+
+
+def test_the_null_device_keeps_nothing(monkeypatch, compilations):
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", os.devnull)
+    for count in (1, 2):
+        check(square())
+        assert len(compilations) == count
+    assert cache.own_folder(make=True) is None and cache.load_entry("0" * 40) is None
+
+
+PARALLEL = """
+import numpy as np
+from minimlc.runtime import cache, native, team
+from minimlc.runtime.build import build
+from minimlc.script import parse
+load, used = cache.load_entry, []
+native.load_entry = team.load_entry = lambda key: used.append(key) or load(key)
+text = '@T.prim_func\\ndef main(A: T.Buffer((9,), "int32")):\\n    for i in T.parallel(9):\\n'
+func = parse(text + "        A[i] = A[i] + 1")["main"]
+for cached in (False, True):
+    a = np.zeros(9, np.int32)
+    build(func, cache=cached)["main"](a)
+    print(a.sum(), len(used), len(list(cache.cache_dir().glob("*.bin"))))
+"""
+
+
+def test_the_team_s_code_is_not_from_the_cache_without_it(folder):
+    command = [sys.executable, "-W", "ignore", "-c", PARALLEL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "9 0 0\n9 1 1\n"), done.stderr[-500:]

@@ -282,3 +282,22 @@ def test_a_constant_that_is_refused_is_refused_from_the_cache_too(tmp_path, monk
     with pytest.raises(mlc.CompileError) as caught:
         build(folded(np.ones(4, np.float32)))
     assert caught.value.code == "E222"
+
+
+ODD = (True, None, 7, "x", [[]], [None], ["../x"], {}, [True])
+
+
+@pytest.mark.parametrize("part", ["code", "functions", "constants", "threads"])
+def test_an_entry_of_another_form_is_no_entry(part, tmp_path, monkeypatch):
+    """Its checksum is sound: another version may have written it."""
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    mod, x = folded(mlc.constant(np.ones(4, np.float32)).data), np.zeros(4, np.float32)
+    build(mod)
+    for path in tmp_path.glob("*.bin"):
+        record, code = cache.load_entry(path.stem)
+        if part not in record:
+            continue
+        for odd in (*ODD, "gone"):
+            other = {key: value for key, value in record.items() if key != part}
+            cache.store_entry(path.stem, other if odd == "gone" else {**other, part: odd}, code)
+            np.testing.assert_allclose(build(mod)["main"](x), np.e, rtol=1e-6)

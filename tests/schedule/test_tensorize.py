@@ -133,6 +133,49 @@ def test_a_mismatch_is_shown_side_by_side():
     assert len(marked) == 1 and "range(8)" in marked[0]
 
 
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_operands_of_max_keep_their_order_and_it_is_said(op):
+    def described(value, dtype):
+        text = f"""
+@T.prim_func
+def d(a: T.Buffer((8,), "{dtype}"), c: T.Buffer((8,), "{dtype}")):
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            c[v] = T.{op}({value})
+"""
+        return mlc.parse(text)["d"]
+
+    def largest(dtype):
+        text = f"""
+@T.prim_func
+def main(A: T.Buffer((32, 64), "{dtype}"), C: T.Buffer((64,), "{dtype}")):
+    for i, j in T.grid(32, 64):
+        with T.block("C"):
+            vi, vj = T.axis.remap("RS", [i, j])
+            with T.init():
+                C[vj] = T.cast(0, "{dtype}")
+            C[vj] = T.{op}(C[vj], A[vi, vj])
+"""
+        sch = mlc.Schedule(mlc.parse(text)).split("j", [None, 8]).reorder("j_0", "i", "j_1")
+        return sch.decompose_reduction("C", at="i")
+
+    def works(name, dtype):
+        sch = largest(dtype)
+        assert_same(sch.mod, sch.tensorize("j_1", name).mod)
+
+    for dtype in ("float32", "int32"):
+        for name, value in (("same", "c[v], a[v]"), ("swapped", "a[v], c[v]")):
+            each = described(value, dtype)
+            mlc.register_intrin(f"test.{op}.{dtype}.{name}", each, each)
+        same, swapped = (f"test.{op}.{dtype}.{name}" for name in ("same", "swapped"))
+        works(same, dtype)
+        if dtype == "int32":
+            works(swapped, dtype)
+    words = "have their operands swapped", "write them in one order"
+    refuses("E156", lambda: works(f"test.{op}.float32.swapped", "float32"), *words)
+
+
 def test_other_dtypes_guards_and_names_are_refused():
     wide = tiled(matmul(32, "float64"), 16, 16, 16)
     refuses("E156", lambda: wide.tensorize("i_1", "mma_16x16x16"), "float64")

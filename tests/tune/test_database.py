@@ -155,6 +155,70 @@ def test_lines_out_and_in_again_but_not_a_torn_one(database, tmp_path):
     assert math.isinf(pairs[1][1].score)
 
 
+HALF = "\\ud800"
+BAD_LINES = {
+    "deep": lambda line: "[" * 100_000,
+    "of half a character": lambda line: line.replace('"version": "', f'"version": "{HALF}'),
+    "with a trace of one": lambda line: line.replace('"trace": "', f'"trace": "{HALF}'),
+    "with a program of one": lambda line: line.replace('"mod": "', f'"mod": "#{HALF}'),
+    "with a null byte": lambda line: line.replace('"mod": "', '"mod": "\\u0000'),
+    "with a nest of a thousand": lambda line: line.replace("T.float32(1)", "(" * 1000),
+    "with a time beyond floats": lambda line: line.replace("1.5", "1" + "0" * 400),
+    "with a time of digits": lambda line: line.replace("1.5", "1" * 9000),
+    "that is a number": lambda line: "7",
+    "that is a list": lambda line: "[]",
+    "with another candidate": lambda line: line.replace('"candidate": {', '"candidate": {"x": 1, '),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_LINES)
+def test_a_bad_line_costs_no_other_line(kind, database, tmp_path):
+    pair = tried(SPLIT.trace, 1.5)
+    database.add(MOD, "main", *pair)
+    lines = tmp_path / "lines.json"
+    database.export(lines)
+    good = lines.read_text()
+    bad = BAD_LINES[kind](good.strip())
+    assert bad != good.strip()
+    lines.write_text(f"{good}{bad}\n{good}")
+    again = Database(tmp_path / "again.db")
+    with pytest.warns(UserWarning, match="line 2 was skipped"):
+        assert again.load(lines) == 2
+    assert again.records(MOD, "main") == [pair]
+
+
+def test_what_no_database_takes(database, tmp_path):
+    candidate, result = tried(SPLIT.trace, 1.0)
+    hint = "mlc.tune.Database("
+    for path in ("a\0b", "\ud800", b"x", 3, None):
+        for call in (Database, database.load, database.export):
+            refuses("E902", lambda call=call, path=path: call(path), "named by its path", hint)
+    for seconds in ("1", None, -1, True, float("nan"), float("inf")):
+        refuses("E902", lambda s=seconds: Database("x.db", seconds=s), "seconds is a number", hint)
+    refuses("E902", lambda: database.records("main", "main"), "a function of a module", hint)
+    refuses("E902", lambda: database.add(MOD.script(), "main", candidate, result), "of a module")
+    refuses("E902", lambda: database.add(MOD, "main", result, candidate), "a Candidate", hint)
+    half = replace(candidate, trace="\ud800")
+    refuses("E901", lambda: database.add(MOD, "main", half, result), "cannot be stored")
+    refuses("E908", lambda: Database(tmp_path / ("x" * 300)), "cannot be written")
+    assert database.records(MOD, "main") == []
+
+
+def test_a_changed_byte_of_a_database_is_a_typed_error(database, tmp_path):
+    database.add(MOD, "main", *tried(SPLIT.trace, 1.0))
+    with sqlite3.connect(database.path) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")
+    data = database.path.read_bytes()
+    start = data.lower().index(b"create table workloads")
+    for at in (*range(0, 100, 3), *range(start, start + 60, 2)):
+        other = tmp_path / f"{at}.db"
+        other.write_bytes(data[:at] + bytes([data[at] ^ 0x80]) + data[at + 1 :])
+        try:
+            Database(other).records(MOD, "main")
+        except mlc.CompileError as error:
+            assert error.code in ("E905", "E906", "E907", "E908"), error
+
+
 def test_what_is_no_database_is_left_as_it_is(tmp_path):
     text, tables, newer = (tmp_path / name for name in ("text", "tables", "newer"))
     text.write_text("no database " * 100)

@@ -157,6 +157,21 @@ def test_a_lost_worker_loses_only_its_unit(runner):
     assert [each.kind for each in results] == ["ok", "ok"]
 
 
+def test_what_else_is_in_the_cache_s_folder_stays_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(measure.psutil, "pid_exists", lambda number: number == 2)
+    left = [f"tune-{name}" for name in ("notes", "", "1", "x-y", "9" * 30, f"7-{'a' * 9}")]
+    for name in left:
+        (tmp_path / name).mkdir()
+    (tmp_path / "tune-5").write_text("a file")
+    for name in ("tune-3-abcdefgh", "tune-2-abcdefgh"):  # of a process that ended, and of one
+        (tmp_path / name).mkdir()
+    folder = measure._folder.__wrapped__(5)
+    assert folder.parent == tmp_path and folder.is_dir()
+    kept = {*left, "tune-5", "tune-2-abcdefgh", folder.name}
+    assert {path.name for path in tmp_path.iterdir()} == kept
+
+
 def test_units_are_plain_data_for_any_executor():
     with ProcessPoolExecutor(1) as pool, Runner(executor=pool, seconds=5) as runner:
         first, second = runner.submit([candidate(), candidate(trace="{}")])

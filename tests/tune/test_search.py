@@ -218,6 +218,27 @@ def test_recorded_programs_are_replayed():
     assert [t.score for t in replay.records[1:3]] == scores[:2]
 
 
+def test_a_bad_record_is_not_replayed():
+    database = Remembered()
+    first = found(trials=9, database=database)
+    candidate, result = database.kept[0]
+    fast = replace(result, seconds=(1e-9,) * len(result.seconds))
+    for trace in (candidate.trace.replace('"i"', '"zz"'), "[", "{}", "null", "[" * 100_000):
+        database.add(MM, "C", replace(candidate, trace=trace), fast)
+    tuned = found(Pretended(score), trials=9, strategy="replay", database=database)
+    assert len(tuned.records) == len(first.records)
+
+
+@pytest.mark.parametrize("times", [(0.0, 1.0), (1e-300, 1e300), (1e300, 1e-300)])
+def test_a_clock_that_stands_still_ends_no_search(times):
+    class Stopped:
+        def submit(self, candidates):
+            return (Result("ok", times[:1], times[1:], host="here") for _ in candidates)
+
+    tuned = search(MM, trials=30, runner=Stopped(), stop=True)
+    assert tuned.winner.number == 0 and 0 < tuned.winner.score < float("inf")
+
+
 def test_failures_cost_a_trial_each_and_are_kept():
     def kind(candidate):
         decisions = mlc.Trace.from_json(candidate.trace).decisions
