@@ -22,7 +22,8 @@ class View(AnyWidget):
     """A view of a value: a widget, and the same content as HTML and as text.
 
     What was measured differs from run to run, and outputs of notebooks are compared. So `page`,
-    the HTML of a page without scripts, is part of the state where `static_html` lacks numbers.
+    the HTML of a page without scripts, is part of the state where `static_html` lacks numbers. A
+    timing alone shows its times everywhere: it has nothing else to show.
     """
 
     page = Unicode().tag(sync=True)

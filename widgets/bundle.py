@@ -100,7 +100,7 @@ def _static(kind: str, value: Any) -> dict[str, Any]:
         return {"text/html": static.steps_html(steps), "text/plain": static.steps_text(steps)}
     if kind == "timings":
         timings = timings_of(value)
-        html = static.timings_html(timings)
+        html = static.timings_html(timings, {})
         return {"text/html": html, "text/plain": static.timings_text(timings)}
     if kind in ("plan", "profile"):
         return {"text/html": value._repr_html_(), "text/plain": repr(value)}

@@ -1,7 +1,7 @@
 """Views that need no JavaScript, no style sheet and no kernel: HTML and plain text.
 
-Both are the same in every run: no addresses, ids or random numbers, and times only in what is
-called a page. The classes are those of Pygments, which notebook pages have colours for; without
+Both are the same in every run: no addresses, ids or random numbers, and times only in timings, and
+in what is called a page. The classes are those of Pygments, which notebook pages have colours for; without
 them the text reads as well.
 """
 
@@ -63,17 +63,13 @@ def diff_text(before: str, after: str) -> str:
 
 
 def timings_text(timings: Sequence[Samples]) -> str:
-    """How much was measured; the times themselves differ from run to run."""
-    return "\n".join(f"Timing of {t.name}: {_count(t)}" for t in timings)
+    """The medians, which differ from run to run."""
+    return "\n".join(
+        f"Timing of {t.name}: median {seconds_text(t.median)}, {_count(t)}" for t in timings
+    )
 
 
-def timings_html(timings: Sequence[Samples]) -> str:
-    """As `timings_text`, in HTML."""
-    items = "".join(f"<li><b>{escape(t.name)}</b>: {_count(t)}</li>" for t in timings)
-    return f"<p>Timings, drawn where the widget is live:</p><ul>{items}</ul>"
-
-
-def timings_page(timings: Sequence[Samples], speedups: Mapping[str, float]) -> str:
+def timings_html(timings: Sequence[Samples], speedups: Mapping[str, float]) -> str:
     """The times as a table; `speedups` by name are a column if there are any."""
     faster = ["speed-up"] if speedups else []
     heads = ["", "median", *faster, "fastest", "slowest", "spread", "samples"]

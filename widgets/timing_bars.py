@@ -5,7 +5,7 @@ from typing import Any
 
 from minimlc_widgets.base import View, source
 from minimlc_widgets.sources import Samples, timings_of
-from minimlc_widgets.static import timings_html, timings_page, timings_text
+from minimlc_widgets.static import timings_html, timings_text
 from traitlets import Bool, Dict, Float, List, Unicode
 
 from minimlc.errors import CompileError, did_you_mean
@@ -53,7 +53,6 @@ class TimingBars(View):
             ],
             baseline=baseline,
             end=max(map(_reach, self.samples)),
-            page=timings_page(self.samples, _speedups(self.samples, baseline)),
             logarithmic=min(medians) > 0 and max(medians) / min(medians) > FAR_APART,
         )
 
@@ -62,7 +61,7 @@ class TimingBars(View):
         return _speedups(self.samples, self.baseline)
 
     def static_html(self) -> str:
-        return timings_html(self.samples)
+        return timings_html(self.samples, self.speedups())
 
     def text(self) -> str:
         return timings_text(self.samples)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
-from minimlc.errors import CallError, CompileError, did_you_mean
+from minimlc.errors import BuildError, CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
 from minimlc.rooms import room
 from minimlc.runtime.timing import Timing
@@ -146,6 +146,13 @@ class Library:
             why = f'a library for target "{self.target.name}" has no source "{language}"'
             raise CompileError(why, code="E105", hint=did_you_mean(language, sources))
         return sources[chosen]()
+
+    def __deepcopy__(self, known: Any) -> "Library":
+        return self
+
+    def __reduce__(self) -> Any:
+        why, hint = "machine code is not pickled", 'lib.save("net.mlc"), then mlc.load("net.mlc")'
+        raise BuildError(why, code="E514", hint=hint)
 
     def __repr__(self) -> str:
         return f"<library for {self.target.name}: {', '.join(self._functions)}>"

@@ -108,6 +108,15 @@ class Schedule:
             hint='sch = sch.split("i", [None, 4]) gives a new one',
         )
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, known: Any) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), *[getattr(self, name) for name in FIELDS])
+
     @classmethod
     def trusting(cls, mod: IRModule, func: str, chance: Chance | None = None) -> Self:
         """An unchecked schedule of a function that passes made, and that is verified after them."""
@@ -306,6 +315,11 @@ def _new_names(before: Any, after: PrimFunc) -> str:
     """The loops that a step made, in a sentence."""
     old = names_of(before, "loop")
     return ", ".join(name for name in names_of(after, "loop") if name not in old)
+
+
+def _restored(kind: type[Schedule], *values: Any) -> Schedule:
+    """A schedule from its fields, as `pickle` keeps it."""
+    return object.__new__(kind)._fill(*values)
 
 
 def _choose(mod: IRModule, name: str | None) -> str:

@@ -42,7 +42,7 @@ def _locate(
             source.limited(chosen)
             return source, chosen
     span, why = Span(filename, line, 0, 0, ""), f"Python kept no source text for {name}"
-    hint = "put the script in a file or a notebook cell, or use mlc.parse(text)"
+    hint = "put the script in a file, or a notebook cell without %%time, or use mlc.parse(text)"
     # Every `exec` of a string shares one name; since 3.13 that of `python -c` is kept under it.
     if source is not None and filename != "<string>":
         span, why = source.at(line), f"the source text no longer holds {name}"

@@ -167,13 +167,13 @@ def main(A: T.Buffer((32, 64), "{dtype}"), C: T.Buffer((64,), "{dtype}")):
     for dtype in ("float32", "int32"):
         for name, value in (("same", "c[v], a[v]"), ("swapped", "a[v], c[v]")):
             each = described(value, dtype)
-            mlc.register_intrin(f"test.{op}.{dtype}.{name}", each, each)
-        same, swapped = (f"test.{op}.{dtype}.{name}" for name in ("same", "swapped"))
+            mlc.register_intrin(f"test_{op}_{dtype}_{name}", each, each)
+        same, swapped = (f"test_{op}_{dtype}_{name}" for name in ("same", "swapped"))
         works(same, dtype)
         if dtype == "int32":
             works(swapped, dtype)
     words = "have their operands swapped", "write them in one order"
-    refuses("E156", lambda: works(f"test.{op}.float32.swapped", "float32"), *words)
+    refuses("E156", lambda: works(f"test_{op}_float32_swapped", "float32"), *words)
 
 
 def test_other_dtypes_guards_and_names_are_refused():

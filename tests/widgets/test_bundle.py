@@ -54,10 +54,10 @@ def test_an_empty_history_shows():
     assert mimebundle(History())["text/plain"] == "no steps"
 
 
-def test_a_timing_shows_no_time():
+def test_a_timing_shows_its_time_where_no_widget_is_live():
     data = mimebundle(Timing())
-    assert data["text/plain"] == "Timing of mm: 3 samples"
-    assert "0.00" not in data["text/html"] and "2.1" not in data["text/html"]
+    assert data["text/plain"] == "Timing of mm: median 2.1 ms, 3 samples"
+    assert "<th>mm</th><td>2.1 ms</td>" in data["text/html"] and "<script" not in data["text/html"]
 
 
 def test_markup_in_a_script_is_text():
