@@ -7,6 +7,7 @@ import pytest
 from minimlc import ScriptError, parse
 from minimlc.errors import MAX_LINES
 from minimlc.script import T
+from tests.helpers import refuses
 
 LOOPS = """
 @T.prim_func
@@ -249,3 +250,9 @@ def test_what_ipython_keeps_is_not_suggested() -> None:
 
     assert '"In"' not in caught.value.hint
     assert '"Inn"' in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["<timed exec>", "<magic-timeit>", "<string>"])
+def test_a_script_below_a_cell_magic_is_told_of_it(name):
+    text = "@T.prim_func\ndef main(A: T.Buffer((8,))):\n    A[0] = 1.0\n"
+    refuses("E128", lambda: exec(compile(text, name, "exec"), {"T": T}), "without %%time")

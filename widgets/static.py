@@ -1,8 +1,8 @@
 """Views that need no JavaScript, no style sheet and no kernel: HTML and plain text.
 
-Both are the same in every run: no addresses, ids or random numbers, and times only in timings, and
-in what is called a page. The classes are those of Pygments, which notebook pages have colours for; without
-them the text reads as well.
+Both are the same in every run: no addresses, ids or random numbers, and times only in timings and
+in what is called a page. The classes are those of Pygments, which notebook pages have colours for;
+without them the text reads as well.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

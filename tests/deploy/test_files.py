@@ -1,7 +1,9 @@
 """Libraries as files: what is loaded computes the same; what is damaged or foreign is refused."""
 
+import copy
 import io
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -214,6 +216,13 @@ def test_what_is_no_name_of_a_file_is_refused():
     for path in (3, b"net.mlc", None, "a\0b", "\ud800"):
         refuses("", lambda path=path: mlc.load(path), "mlc.load takes the name of a file")
         refuses("", lambda path=path: mlc.build(mlp()).save(path), "library.save takes")
+
+
+def test_a_library_is_saved_and_not_pickled():
+    lib = mlc.build(mlp())
+    assert copy.deepcopy([lib])[0] is lib
+    for dump in (pickle.dumps, lambda each: pickle.dumps({"lib": each})):
+        refuses("E514", lambda dump=dump: dump(lib), "not pickled", 'lib.save("net.mlc")')
 
 
 def resealed(file: Path, change) -> None:

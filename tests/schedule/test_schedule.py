@@ -1,5 +1,6 @@
 """The Schedule as a value: immutability, trace, history, navigation, the safety net."""
 
+import copy
 import inspect
 import pickle
 
@@ -28,6 +29,17 @@ def test_steps_leave_what_they_start_from_alone():
     assert step.mod is not start.mod
     with pytest.raises(AttributeError):
         MatmulRelu.entries = ()
+
+
+def test_a_schedule_is_its_own_copy_and_pickles():
+    sch = tiled()
+    assert copy.copy(sch) is sch and copy.deepcopy({"sch": sch})["sch"] is sch
+    again = pickle.loads(pickle.dumps(sch))
+    assert type(again) is mlc.Schedule and again.trace == sch.trace
+    assert mlc.structural_equal(again.mod, sch.mod) and len(again.history) == len(sch.history)
+    more = again.split("outer", [None, 2])
+    assert mlc.structural_equal(more.mod, sch.split("outer", [None, 2]).mod)
+    assert pickle.loads(pickle.dumps(mlc.Schedule(MatmulRelu, key=3))).chance is not None
 
 
 def test_primitives_are_functions_of_a_module_too():

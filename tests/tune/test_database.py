@@ -200,7 +200,7 @@ def test_what_no_database_takes(database, tmp_path):
     refuses("E902", lambda: database.add(MOD, "main", result, candidate), "a Candidate", hint)
     half = replace(candidate, trace="\ud800")
     refuses("E901", lambda: database.add(MOD, "main", half, result), "cannot be stored")
-    refuses("E908", lambda: Database(tmp_path / ("x" * 300)), "cannot be written")
+    refuses("E908", lambda: Database(tmp_path / ("x" * 300)))
     assert database.records(MOD, "main") == []
 
 
