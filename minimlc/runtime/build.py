@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.control import COPY, Callee, Control
@@ -33,6 +33,7 @@ from minimlc.module import (
 from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
+from minimlc.runtime.cache import Entries
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
@@ -90,70 +91,94 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module, builder = _as_module(mod), _builder(chosen.name)
-    tuned = _tuned(database, chosen)
-    again = partial(build, target=chosen, bounds=bounds, recipes=recipes, cache=cache)
-    again = partial(again, database=database)
+    module, check = _as_module(mod), bounds == "check"
+    symbolic = any(is_family(func) for _, func in module.entries)
+    entries = Entries(cache, {} if symbolic else None)
+    how = _How(chosen, _builder(chosen.name), check, recipes, cache, pipeline, database, entries)
+    return how.library(module)
 
-    native = builder is _build_native and not bounds
-    # What records say may change between two builds: then nothing is taken as it was.
-    known = native and pipeline is None and cache and not tuned and sys.platform != "win32"
 
-    def built(part: IRModule) -> Library:
-        return builder(part, chosen, bounds == "check", cache)
+class _How(NamedTuple):
+    """How the parts of a module are built. Instances of its functions find in `entries` what does
+    not depend on their sizes.
+    """
 
-    def lowered(part: IRModule) -> Library:
-        if pipeline is None and not _has_operators(part):
-            steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
-            return built(verify(run_passes(part, steps)) if steps else part)
-        chain = default_pipeline if pipeline is None else pass_list(pipeline)
-        steps = _passes(chain, recipes, chosen, tuned)
-        if known:
-            return with_stubs(part, chosen, steps, _shared)
-        return built(verify(run_passes(part, steps)))
+    target: Target
+    builder: "Builder"
+    check: bool
+    recipes: bool
+    cache: bool
+    pipeline: Sequence[Pass] | None
+    database: Any
+    entries: Entries
 
-    def whole() -> Library:
-        library = _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
-        if bounds:
+    def library(self, module: IRModule, check: Pass = verify) -> Library:
+        """The library of a module, from the cache where that has it; else that is to `check`."""
+        tuned = _tuned(self.database, self.target)
+        if not self.cache or not self._takes_over(tuned) or not _has_operators(module):
+            return self._whole(check(module))
+        steps = _passes(default_pipeline, self.recipes, self.target, ())
+        how = " ".join(map(pass_name, steps))
+        return kept(module, self.target, how, lambda: self._whole(check(module)))
+
+    @collector_paused()
+    def _instance(self, module: IRModule) -> Library:
+        """The library of an instance, which is verified."""
+        return self.library(module, lambda mod: mod)
+
+    def _whole(self, module: IRModule) -> Library:
+        """The library of a module; instances of its symbolic functions are built as calls need
+        them: those of graph functions as modules of their own, of the functions as they were. So
+        what these call stays in the module, and its names are theirs alone.
+        """
+        families = {name: f for name, f in module.entries if is_family(f)}
+        if not families:
+            return self._checked(self._lowered(module))
+        needed = reached(module.functions, families, *JOINTS)
+        used = {name: f for name, f in module.entries if name in needed}
+        rest = _without_families(module, families)
+        library = self._lowered(rest.with_attr(RESERVED, tuple(used)))
+        functions = {name: library[name] for name in library.names()}
+        functions |= {name: family(name, module, self._instance, self._built) for name in families}
+
+        def whole() -> IRModule:
+            there = {**library.mod.functions, **families}
+            dropped = {name: f for name, f in used.items() if name not in there}
+            return IRModule({**there, **dropped}, module.attrs)
+
+        return self._checked(library.of(whole, functions))
+
+    def _checked(self, library: Library) -> Library:
+        if self.check:
             library.checked = True
         return library
 
-    if not known or not _has_operators(module):
-        return whole()
-    how = " ".join(map(pass_name, _passes(default_pipeline, recipes, chosen, ())))
-    return kept(module, chosen, how, whole)
+    def _lowered(self, module: IRModule) -> Library:
+        """The library of a module by its pipeline."""
+        tuned = _tuned(self.database, self.target)
+        if self.pipeline is None and not _has_operators(module):
+            steps = _passes(scheduling, self.recipes, self.target, tuned) if tuned else ()
+            return self._built(verify(run_passes(module, steps)) if steps else module)
+        chain = default_pipeline if self.pipeline is None else pass_list(self.pipeline)
+        steps = _passes(chain, self.recipes, self.target, tuned)
+        if self.entries and self._takes_over(tuned):
+            return with_stubs(module, self.target, steps, self._linked, self.entries)
+        return self._built(verify(run_passes(module, steps)))
 
+    def _takes_over(self, tuned: Sequence[Pass]) -> bool:
+        """Whether what was scheduled before is scheduled: what records say may change between two
+        builds, then nothing is taken as it was.
+        """
+        native = self.builder is _build_native and not self.check
+        return native and self.pipeline is None and not tuned and sys.platform != "win32"
 
-def _shared(module: IRModule, target: Target, jobs: Jobs) -> Library:
-    return _build_native(module, target, False, True, jobs)
+    def _built(self, module: IRModule) -> Library:
+        if self.builder is _build_native:
+            return _build_native(module, self.target, self.check, self.cache, self.entries)
+        return self.builder(module, self.target, self.check, self.cache)
 
-
-def _whole(
-    module: IRModule,
-    lowered: Callable[[IRModule], Library],
-    again: Callable[[IRModule], Library],
-    built: Callable[[IRModule], Library],
-) -> Library:
-    """The library of a module; instances of its symbolic functions are built as calls need them:
-    those of graph functions as modules of their own (`again`), of the functions as they were. So
-    what these call stays in the module, and its names are theirs alone.
-    """
-    families = {name: f for name, f in module.entries if is_family(f)}
-    if not families:
-        return lowered(module)
-    needed = reached(module.functions, families, *JOINTS)
-    used = {name: f for name, f in module.entries if name in needed}
-    rest = _without_families(module, families)
-    library = lowered(rest.with_attr(RESERVED, tuple(used)))
-    functions = {name: library[name] for name in library.names()}
-    functions |= {name: family(name, module, again, built) for name in families}
-
-    def whole() -> IRModule:
-        there = {**library.mod.functions, **families}
-        dropped = {name: f for name, f in used.items() if name not in there}
-        return IRModule({**there, **dropped}, module.attrs)
-
-    return library.of(whole, functions)
+    def _linked(self, module: IRModule, target: Target, jobs: Jobs) -> Library:
+        return _build_native(module, target, False, self.cache, self.entries, jobs)
 
 
 def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
@@ -250,10 +275,15 @@ def _tuned(database: Any, target: Target) -> Sequence[Pass]:
 
 
 def _build_native(
-    module: IRModule, target: Target, check: bool, cache: bool, jobs: Jobs | None = None
+    module: IRModule,
+    target: Target,
+    check: bool,
+    cache: bool,
+    known: Entries | None = None,
+    jobs: Jobs | None = None,
 ) -> Library:
-    """A library of machine code. With `jobs`, code that is being compiled, a function's code goes
-    by a name made from what it does: the cache has it for every module.
+    """A library of machine code, some of which may be `known`. With `jobs`, code that is being
+    compiled, a function's code goes by a name made from what it does, for every module.
     """
     shared = jobs is not None
     kernels = functions_of(module)
@@ -282,7 +312,7 @@ def _build_native(
         exports,
         extra=extra,
         check=check,
-        cache=cache,
+        entries=Entries(cache) if known is None else known,
         apart=shared,
         jobs=jobs or {},
     )
