@@ -72,7 +72,8 @@ class Family:
 
     def _many(self) -> str:
         counts = [len(set(values)) for values in zip(*self._met, strict=True)]
-        several = [f"{n} values of {size}" for size, n in zip(self.sizes, counts) if n > 1]
+        named = zip(self.sizes, counts, strict=True)
+        several = [f"{count} values of {size}" for size, count in named if count > 1]
         ahead = f" (one is compiled ahead by {self.ahead})" if self.ahead else ""
         return (
             f"{self.__name__} was called with {' and '.join(several)}, and compiled for each: "

@@ -14,8 +14,8 @@ from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.run import interpret
 from minimlc.runtime.build import build
-from minimlc.runtime.executable import Kernel
 from minimlc.runtime.cache import Entries
+from minimlc.runtime.executable import Kernel
 from minimlc.runtime.native import compile_native
 from minimlc.script import parse
 from minimlc.target import Target

@@ -1,7 +1,7 @@
 """Instances of symbolic functions: what they share, what they do not, and how many there are."""
 
-import sys
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def kernels(texts: list[str]) -> int:
 def scheduled(monkeypatch) -> list[str]:
     """The functions that recipes saw."""
     names: list[str] = []
-    recipes = sys.modules["minimlc.recipes"]
+    recipes = import_module("minimlc.recipes")
     real = recipes._schedule
     monkeypatch.setattr(
         recipes, "_schedule", lambda name, *rest: names.append(name) or real(name, *rest)
