@@ -7,17 +7,13 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.control import COPY, Callee, Control
-from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.entry import entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
-from minimlc.graph.control import steps
 from minimlc.graph.nodes import (
     JOINTS,
     Call,
     Function,
-    TensorType,
     reached,
-    tensor_types,
 )
 from minimlc.graph.symbolic import is_family
 from minimlc.module import (
@@ -34,6 +30,7 @@ from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
 from minimlc.runtime.cache import Entries
+from minimlc.runtime.entry_points import entry_texts
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
@@ -55,7 +52,8 @@ from minimlc.runtime.native import (
     machine_of,
     units_of,
 )
-from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
+from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.schedules import Schedules
 from minimlc.runtime.stubs import Jobs, with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
@@ -93,14 +91,14 @@ def build(
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
     module, check = _as_module(mod), bounds == "check"
     symbolic = any(is_family(func) for _, func in module.entries)
-    entries = Entries(cache, {} if symbolic else None)
-    how = _How(chosen, _builder(chosen.name), check, recipes, cache, pipeline, database, entries)
-    return how.library(module)
+    entries, schedules = Entries(cache, {} if symbolic else None), Schedules() if symbolic else None
+    builder, options = _builder(chosen.name), (check, recipes, cache, pipeline, database)
+    return _How(chosen, builder, *options, entries, schedules).library(module)
 
 
 class _How(NamedTuple):
-    """How the parts of a module are built. Instances of its functions find in `entries` what does
-    not depend on their sizes.
+    """How the parts of a module are built. Instances of its functions find in `entries`, or in
+    `schedules`, what does not depend on their sizes.
     """
 
     target: Target
@@ -111,6 +109,7 @@ class _How(NamedTuple):
     pipeline: Sequence[Pass] | None
     database: Any
     entries: Entries
+    schedules: Schedules | None
 
     def library(self, module: IRModule, check: Pass = verify) -> Library:
         """The library of a module, from the cache where that has it; else that is to `check`."""
@@ -163,6 +162,7 @@ class _How(NamedTuple):
         steps = _passes(chain, self.recipes, self.target, tuned)
         if self.entries and self._takes_over(tuned):
             return with_stubs(module, self.target, steps, self._linked, self.entries)
+        steps = self.schedules.remembered(steps) if self.schedules else steps
         return self._built(verify(run_passes(module, steps)))
 
     def _takes_over(self, tuned: Sequence[Pass]) -> bool:
@@ -295,7 +295,7 @@ def _build_native(
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
     named = {name: name for name in kernels}
-    sources = _native_sources(kernels, target, _extra(entries, named, check), check)
+    sources = _native_sources(kernels, target, entry_texts(entries, named, check), check)
     backend()
     missing = missing_features(target)
     if missing:
@@ -304,7 +304,8 @@ def _build_native(
         named = {name: code_name(func, target) for name, func in kernels.items()}
     symbols = {name: symbol(alias) for name, alias in named.items()}
     symbols |= {name: entry_symbol(name) for name in entries}
-    codes, extra = {named[name]: f for name, f in kernels.items()}, _extra(entries, named, check)
+    codes = {named[name]: f for name, f in kernels.items()}
+    extra = entry_texts(entries, named, check)
     exports = list(dict.fromkeys(symbols.values()))
     native = compile_native(
         codes,
@@ -351,53 +352,3 @@ def _native_sources(
 def _assembly(unit: Unit, target: Target, check: bool) -> str:
     text = unit.emitted(target, check=check).text
     return str(backend().compile_assembly(text, machine_of(target)))
-
-
-def _extra(entries: Mapping[str, Plan], named: Mapping[str, str], check: bool) -> str:
-    """LLVM's text of the entry points; `named` are the names of the functions' code."""
-    texts = [_entry_text(name, steps, named, check) for name, steps in entries.items()]
-    loops = any(step.call for steps in entries.values() for step in steps.steps)
-    return "\n\n".join([*([COPY] if loops else []), *texts])
-
-
-def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool) -> str:
-    calls = [
-        _control(each) if each.call else (symbol(named[each.callee]), _pointers(each.slots))
-        for each in planned.steps
-    ]
-    return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)
-
-
-def _pointers(slots: Sequence[Slot]) -> tuple[Pointer, ...]:
-    starts = [0 if slot.kind == "arena" else slot.start or 0 for slot in slots]
-    return tuple([Pointer(s.kind, s.number, start) for s, start in zip(slots, starts, strict=True)])
-
-
-def _control(step: PlannedCall) -> ControlCall:
-    """A condition or loop for the entry point."""
-    assert step.call is not None
-    functions = tuple(
-        [
-            Callee(
-                entry_symbol(each.name),
-                each.table,
-                tuple([(slot.kind, slot.number) for slot in each.plan.results]),
-            )
-            for each in step.inner
-        ]
-    )
-    kinds = [tensor_types(arg.type) for arg in step.call.args]
-    state, scans = kinds[0], step.op == "scan"
-    rows = kinds[1] if scans else ()
-    collected = tensor_types(step.call.type)[len(state) :] if scans else ()
-    parts = [TensorType(kind.shape[1:], kind.dtype) for kind in (*rows, *collected)]
-    item = Control(
-        step.op,
-        functions,
-        0 if step.op == "cond" else len(state),
-        len(rows),
-        steps(step.call) if scans else 0,
-        tuple([nbytes(slot.type) for slot in step.outputs]),
-        tuple(map(nbytes, parts)),
-    )
-    return item, _pointers(step.inputs), _pointers(step.outputs), _pointers(step.scratch)

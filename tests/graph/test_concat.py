@@ -31,7 +31,10 @@ def depth(value) -> int:
     return 1 + max(depth(value.a), depth(value.b))
 
 
-@pytest.mark.parametrize("target", ["interpreter", "llvm", "c", "python"])
+@pytest.mark.parametrize(
+    "target",
+    ["interpreter", "llvm", pytest.param("c", marks=pytest.mark.requires("cc")), "python"],
+)
 @pytest.mark.parametrize("count", [8, 9, 100])
 def test_all_of_many_are_there(count, target):
     shapes = [(at % 4, 3) for at in range(count)]

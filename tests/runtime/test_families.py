@@ -81,6 +81,26 @@ def test_object_code_is_shared_where_a_pipeline_is_given(compilations):
     assert len(compilations) == 3  # concat, max, and the calls
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"target": "python"},
+        pytest.param({"target": "c"}, marks=pytest.mark.requires("cc")),
+        {"bounds": "check"},
+        {"pipeline": mlc.passes.default_pipeline},
+    ],
+    ids=["python", "c", "checked", "pipeline"],
+)
+def test_schedules_are_shared_where_code_is_not(options, scheduled):
+    main = mlc.build(decoder(), cache=False, **options)["main"]
+    main(*arguments(5))
+    assert len(scheduled) == 5
+    expected = mlc.build(decoder(6), cache=False, **options)["main"](*arguments(6))
+    scheduled.clear()
+    np.testing.assert_array_equal(main(*arguments(6)), expected)
+    assert len(scheduled) == 2  # concat and max
+
+
 @pytest.mark.parametrize("cache", [False, True])
 def test_packed_weights_are_one_array(cache, folder):
     library = mlc.build(decoder(), cache=cache)
