@@ -74,11 +74,12 @@ class _Pack(Mutator):
         """A constant computed from another: the same one for weights that two layers share."""
         assert isinstance(source, Constant)
         if (source, copy) not in self.made:
-            known = isinstance(copy, Copy)
-            data = copied(source.data, copy) if known else _read_only(copy.of(source.data))
-            new = self.made[source, copy] = Constant(data)
             if isinstance(copy, Copy):
+                new = Constant(copied(source.data, copy))
                 ORIGINS[new] = source, copy
+            else:
+                new = Constant(_read_only(copy.of(source.data)))
+            self.made[source, copy] = new
         return self.made[source, copy]
 
 

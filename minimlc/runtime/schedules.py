@@ -4,7 +4,7 @@ For pipelines and targets without stubs. The same function for another instance 
 one, so nothing is proved of it again.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 
 from minimlc.graph.nodes import Call, Constant, Function
@@ -34,13 +34,13 @@ class Schedules:
     def _step(self, step: Pass) -> Pass:
         inner = getattr(step, "func", step)
         if inner is pack_constants:
-            return partial(self._packed, step)
+            return self._packed
         return partial(self._scheduled, step) if inner in scheduling else step
 
-    def _packed(self, step: Pass, mod: IRModule) -> IRModule:
+    def _packed(self, mod: IRModule) -> IRModule:
         if len(self.packs) > MOST:
             self.packs.clear()
-        return partial(step, known=self.packs)(mod)
+        return pack_constants(mod, self.packs)
 
     def _scheduled(self, step: Pass, mod: IRModule) -> IRModule:
         graphs = {name: func for name, func in mod.entries if isinstance(func, Function)}
@@ -62,7 +62,7 @@ def _key(func: PrimFunc) -> Hashable:
     return structural_hash(func), *names, *blocks
 
 
-def _constants(graphs: dict[str, Node]) -> dict[str, frozenset[frozenset[int]]]:
+def _constants(graphs: Mapping[str, Node]) -> dict[str, frozenset[frozenset[int]]]:
     """At which places the calls of each function have constants."""
     places: dict[str, frozenset[frozenset[int]]] = {}
     for call in [call for graph in graphs.values() for call in nodes_of(graph, Call)]:
