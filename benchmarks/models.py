@@ -6,6 +6,7 @@ changed after that.
 """
 
 from collections.abc import Sequence
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,10 @@ TOLERANCE = 1e-4
 BUILDS = 3
 SIZES = (0, 1, 2, 7, 64, 1000)
 """Batches that one library serves."""
+GROWING = {"GPT decode step": (255, 256, 257, 258), "MLP 784-128-10, batch 64": (64, 65, 96, 97)}
+"""Sizes of calls, each of which compiles what depends on it: a cache that grows, a batch."""
+FURTHER = {"GPT decode step": 1 / 3}
+"""The most of the first size's CPU time that a further one takes."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
@@ -46,6 +51,8 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
         ]
         name, *_ = [each for each in MODELS if each.endswith("batch 64")]
         symbolic(found, name, MODELS[name], SIZES)
+        for name, sizes in GROWING.items():
+            instances(found.report, name, MODELS[name], sizes)
     for name in MODELS:
         build(found.report, name, BUILDS)
     return found.report
@@ -94,6 +101,31 @@ def symbolic(found: Contest, name: str, model: Model, sizes: Sequence[int]) -> N
     any_batch, this_batch = (result.seconds[each.name] for each in contenders)
     text = f"{title}, by the time at {batch} alone"
     found.report.claims.append(Claim(text, any_batch / this_batch, "<=", 1.15, "×"))
+
+
+def instances(report: Report, name: str, model: Model, sizes: Sequence[int]) -> None:
+    """CPU time of the calls that build: the first size, which is the model's, then others; right
+    for each of them.
+    """
+
+    def at(size: Any) -> Model:
+        shapes = [tuple([size if each == sizes[0] else each for each in s]) for s in model.inputs]
+        return model._replace(inputs=tuple(shapes))
+
+    # Without the cache on disk: what is shared is in memory.
+    every = mlc.build(kits.ours(at("n"))[0], cache=False)["main"]
+    seconds = []
+    for size in sizes:
+        arrays = kits.inputs_of(at(size))
+        start = process_time()
+        found = every(*arrays)
+        seconds.append(process_time() - start)
+        np.testing.assert_allclose(found, reference(at(size), arrays), rtol=0, atol=TOLERANCE)
+    rows = [Measured("first size", tuple(seconds[:1])), Measured("others", tuple(seconds[1:]))]
+    report.tables.append(Table(f"{name}: CPU time of a new size", rows))
+    if name in FURTHER:
+        text, ratio = f"{name}: CPU time of a further size", rows[1].median / rows[0].median
+        report.claims.append(Claim(text, ratio, "<=", FURTHER[name], "×"))
 
 
 def reference(model: Model, arrays: Sequence[np.ndarray]) -> Any:

@@ -143,6 +143,10 @@ class DroppedResult(UserWarning):
     """The result of a schedule's step is not kept: the schedule that was there is as before."""
 
 
+class ManySizes(UserWarning):
+    """A function is called with many sizes, each of which is compiled."""
+
+
 class OpError(CompileError):
     """A graph operator applied to values of the wrong shape, dtype or attribute."""
 

@@ -1,12 +1,13 @@
 """Operators become loops."""
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any
 
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import JOINTS, Call, Expr, Function, TupleType, call_tir
+from minimlc.graph.nodes import JOINTS, Call, Expr, Function, Tuple, TupleType, call_tir
 from minimlc.graph.ops import ALIASES, OPS, lower
 from minimlc.graph.sized import is_symbolic
 from minimlc.module import IRModule, module_pass
@@ -47,10 +48,11 @@ class _Legalize(Mutator):
             return call
         if call.op in self.overrides:
             return self._override(call)
-        flat = not any(isinstance(arg.type, TupleType) for arg in call.args)
+        args = [*chain.from_iterable(map(_fields, call.args))]
+        flat = not any(isinstance(arg.type, TupleType) for arg in args)
         key = (call.op, repr(call.attrs), tuple(arg.type for arg in call.args))
         if flat and key in self.callees:
-            return call_tir(self.callees[key], call.args, call.type)
+            return call_tir(self.callees[key], tuple(args), call.type)
         lowered = self.builder.call_te(
             lambda *tensors: lower(call, tensors), *call.args, primfunc_name_hint=call.op
         )
@@ -66,3 +68,8 @@ class _Legalize(Mutator):
             why = f"legalize: the override of {call.op} gives {new.type}, not {call.type}"
             raise OpError(why, code="E231")
         return new
+
+
+def _fields(arg: Expr) -> tuple[Expr, ...]:
+    """What a tuple holds that is written out; any other value itself."""
+    return arg.fields if isinstance(arg, Tuple) else (arg,)

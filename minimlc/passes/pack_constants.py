@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from math import prod
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from minimlc.dtypes import to_numpy
+from minimlc.contents import digest_of
+from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.errors import ScheduleError
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Constant, Expr, call_tir
@@ -73,12 +74,34 @@ class _Pack(Mutator):
         """A constant computed from another: the same one for weights that two layers share."""
         assert isinstance(source, Constant)
         if (source, copy) not in self.made:
-            data = on_a_line(copy.of(source.data))
-            data.setflags(write=False)
-            new = self.made[source, copy] = Constant(data)
             if isinstance(copy, Copy):
+                new = Constant(copied(source.data, copy))
                 ORIGINS[new] = source, copy
+            else:
+                new = Constant(_read_only(copy.of(source.data)))
+            self.made[source, copy] = new
         return self.made[source, copy]
+
+
+_COPIED: WeakValueDictionary[tuple[Any, ...], np.ndarray] = WeakValueDictionary()
+"""Copies that something uses, by what they are of."""
+
+
+def copied(data: np.ndarray, copy: Copy) -> np.ndarray:
+    """A copy of a constant, read-only: for equal constants one, as instances of a function for
+    other sizes have the same weights.
+    """
+    key = dtype_name(data.dtype), data.shape, digest_of(data), copy
+    found = _COPIED.get(key)
+    if found is None:
+        found = _COPIED[key] = _read_only(copy.of(data))
+    return found
+
+
+def _read_only(data: np.ndarray) -> np.ndarray:
+    array = on_a_line(data)
+    array.setflags(write=False)
+    return array
 
 
 class Gathered(NamedTuple):

@@ -1,8 +1,7 @@
 """Attention: two products, and the work on each row of scores between them."""
 
 from minimlc.recipes.elementwise import is_elementwise
-from minimlc.recipes.matmul import matmul
-from minimlc.recipes.product import find_product
+from minimlc.recipes.matmul import fitting_plans, matmul
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
 from minimlc.recipes.views import Draft, recipe, refusal
 from minimlc.target import Target
@@ -24,7 +23,7 @@ def attention(sch: Draft, block: str | None, target: Target) -> Draft:
         what = f'block "{block}" is none of two products' if block else "there are no two products"
         raise refusal(f"attention: {what} with reductions along rows between them")
     for name in (first, last):
-        find_product(sch, name)
+        fitting_plans(sch, name, target)
     sch = row_by_row(sch, between, target)
     for name in (first, last):
         sch = matmul(sch, name, target=target)

@@ -56,19 +56,9 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
     sizes. `block` names the product, by default the first there is. Raises `ScheduleError` where
     there is none.
     """
-    product = find_product(sch, block)
-    lanes = lanes_of(target, product.dtypes[2])
-    in_order, ahead = product.right.axes.endswith("n"), is_constant(sch, product.right.buffer)
-    few = product.rows <= skinny.FEW_ROWS and in_order and not ahead
+    product, plans = fitting_plans(sch, block, target)
+    lanes, in_order = lanes_of(target, product.dtypes[2]), product.right.axes.endswith("n")
     unit = bool(unit_for(product, target).intrin)
-    least = skinny.FEWEST_COLUMNS
-    least = min(lanes, least) if not in_order else least if few else 1
-    check_kind(sch, product, least, lanes, ahead)
-    plans = ["packed"]
-    if few:
-        plans = ["few rows", *plans]
-    elif not in_order and not ahead and skinny.goes_along_rows(product, lanes, unit):
-        plans = ["along rows", *plans]
     sch, plan = choose(sch, "plan", plans) if len(plans) > 1 else (sch, plans[0])
     if plan == "few rows":
         one = product._replace(batches=())
@@ -87,6 +77,27 @@ def matmul(sch: Draft, block: str | None, target: Target) -> Draft:
         if plan == "few columns":
             return few_columns(sch, product, lanes)
     return packed(sch, product, target)
+
+
+def fitting_plans(sch: Draft, block: str | None, target: Target) -> tuple[Product, list[str]]:
+    """The product of a block, by default the first, and the plans that fit it, the usual one first.
+
+    Raises `ScheduleError` where there is none.
+    """
+    product = find_product(sch, block)
+    lanes = lanes_of(target, product.dtypes[2])
+    in_order, ahead = product.right.axes.endswith("n"), is_constant(sch, product.right.buffer)
+    few = product.rows <= skinny.FEW_ROWS and in_order and not ahead
+    unit = bool(unit_for(product, target).intrin)
+    least = skinny.FEWEST_COLUMNS
+    least = min(lanes, least) if not in_order else least if few else 1
+    check_kind(sch, product, least, lanes, ahead)
+    plans = ["packed"]
+    if few:
+        plans = ["few rows", *plans]
+    elif not in_order and not ahead and skinny.goes_along_rows(product, lanes, unit):
+        plans = ["along rows", *plans]
+    return product, plans
 
 
 def check_kind(sch: Draft, product: Product, columns: int, lanes: int, ahead: bool) -> None:

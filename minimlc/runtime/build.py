@@ -4,20 +4,16 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.control import COPY, Callee, Control
-from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.entry import entry_symbol, symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
-from minimlc.graph.control import steps
 from minimlc.graph.nodes import (
     JOINTS,
     Call,
     Function,
-    TensorType,
     reached,
-    tensor_types,
 )
 from minimlc.graph.symbolic import is_family
 from minimlc.module import (
@@ -33,6 +29,8 @@ from minimlc.module import (
 from minimlc.node import Node, nodes_of
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.rooms import is_there, room
+from minimlc.runtime.cache import Entries
+from minimlc.runtime.entry_points import entry_texts
 from minimlc.runtime.executable import (
     Kernel,
     NativeGraph,
@@ -54,7 +52,8 @@ from minimlc.runtime.native import (
     machine_of,
     units_of,
 )
-from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
+from minimlc.runtime.plan import Plan, plan
+from minimlc.runtime.schedules import Schedules
 from minimlc.runtime.stubs import Jobs, with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
@@ -90,70 +89,96 @@ def build(
         hint = did_you_mean(str(bounds), BOUNDS)
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
-    module, builder = _as_module(mod), _builder(chosen.name)
-    tuned = _tuned(database, chosen)
-    again = partial(build, target=chosen, bounds=bounds, recipes=recipes, cache=cache)
-    again = partial(again, database=database)
+    module, check = _as_module(mod), bounds == "check"
+    symbolic = any(is_family(func) for _, func in module.entries)
+    entries, schedules = Entries(cache, {} if symbolic else None), Schedules() if symbolic else None
+    builder, options = _builder(chosen.name), (check, recipes, cache, pipeline, database)
+    return _How(chosen, builder, *options, entries, schedules).library(module)
 
-    native = builder is _build_native and not bounds
-    # What records say may change between two builds: then nothing is taken as it was.
-    known = native and pipeline is None and cache and not tuned and sys.platform != "win32"
 
-    def built(part: IRModule) -> Library:
-        return builder(part, chosen, bounds == "check", cache)
+class _How(NamedTuple):
+    """How the parts of a module are built. Instances of its functions find in `entries`, or in
+    `schedules`, what does not depend on their sizes.
+    """
 
-    def lowered(part: IRModule) -> Library:
-        if pipeline is None and not _has_operators(part):
-            steps = _passes(scheduling, recipes, chosen, tuned) if tuned else ()
-            return built(verify(run_passes(part, steps)) if steps else part)
-        chain = default_pipeline if pipeline is None else pass_list(pipeline)
-        steps = _passes(chain, recipes, chosen, tuned)
-        if known:
-            return with_stubs(part, chosen, steps, _shared)
-        return built(verify(run_passes(part, steps)))
+    target: Target
+    builder: "Builder"
+    check: bool
+    recipes: bool
+    cache: bool
+    pipeline: Sequence[Pass] | None
+    database: Any
+    entries: Entries
+    schedules: Schedules | None
 
-    def whole() -> Library:
-        library = _whole(verify(module), lowered, partial(again, pipeline=pipeline), built)
-        if bounds:
+    def library(self, module: IRModule, check: Pass = verify) -> Library:
+        """The library of a module, from the cache where that has it; else that is to `check`."""
+        tuned = _tuned(self.database, self.target)
+        if not self.cache or not self._takes_over(tuned) or not _has_operators(module):
+            return self._whole(check(module))
+        steps = _passes(default_pipeline, self.recipes, self.target, ())
+        how = " ".join(map(pass_name, steps))
+        return kept(module, self.target, how, lambda: self._whole(check(module)))
+
+    @collector_paused()
+    def _instance(self, module: IRModule) -> Library:
+        """The library of an instance, which is verified."""
+        return self.library(module, lambda mod: mod)
+
+    def _whole(self, module: IRModule) -> Library:
+        """The library of a module; instances of its symbolic functions are built as calls need
+        them: those of graph functions as modules of their own, of the functions as they were. So
+        what these call stays in the module, and its names are theirs alone.
+        """
+        families = {name: f for name, f in module.entries if is_family(f)}
+        if not families:
+            return self._checked(self._lowered(module))
+        needed = reached(module.functions, families, *JOINTS)
+        used = {name: f for name, f in module.entries if name in needed}
+        rest = _without_families(module, families)
+        library = self._lowered(rest.with_attr(RESERVED, tuple(used)))
+        functions = {name: library[name] for name in library.names()}
+        functions |= {name: family(name, module, self._instance, self._built) for name in families}
+
+        def whole() -> IRModule:
+            there = {**library.mod.functions, **families}
+            dropped = {name: f for name, f in used.items() if name not in there}
+            return IRModule({**there, **dropped}, module.attrs)
+
+        return self._checked(library.of(whole, functions))
+
+    def _checked(self, library: Library) -> Library:
+        if self.check:
             library.checked = True
         return library
 
-    if not known or not _has_operators(module):
-        return whole()
-    how = " ".join(map(pass_name, _passes(default_pipeline, recipes, chosen, ())))
-    return kept(module, chosen, how, whole)
+    def _lowered(self, module: IRModule) -> Library:
+        """The library of a module by its pipeline."""
+        tuned = _tuned(self.database, self.target)
+        if self.pipeline is None and not _has_operators(module):
+            steps = _passes(scheduling, self.recipes, self.target, tuned) if tuned else ()
+            return self._built(verify(run_passes(module, steps)) if steps else module)
+        chain = default_pipeline if self.pipeline is None else pass_list(self.pipeline)
+        steps = _passes(chain, self.recipes, self.target, tuned)
+        if self.entries and self._takes_over(tuned):
+            return with_stubs(module, self.target, steps, self._linked, self.entries)
+        steps = self.schedules.remembered(steps) if self.schedules else steps
+        return self._built(verify(run_passes(module, steps)))
 
+    def _takes_over(self, tuned: Sequence[Pass]) -> bool:
+        """Whether what was scheduled before is scheduled: what records say may change between two
+        builds, then nothing is taken as it was.
+        """
+        native = self.builder is _build_native and not self.check
+        return native and self.pipeline is None and not tuned and sys.platform != "win32"
 
-def _shared(module: IRModule, target: Target, jobs: Jobs) -> Library:
-    return _build_native(module, target, False, True, jobs)
+    def _built(self, module: IRModule) -> Library:
+        if self.builder is _build_native:
+            return _build_native(module, self.target, self.check, self.cache, self.entries)
+        return self.builder(module, self.target, self.check, self.cache)
 
-
-def _whole(
-    module: IRModule,
-    lowered: Callable[[IRModule], Library],
-    again: Callable[[IRModule], Library],
-    built: Callable[[IRModule], Library],
-) -> Library:
-    """The library of a module; instances of its symbolic functions are built as calls need them:
-    those of graph functions as modules of their own (`again`), of the functions as they were. So
-    what these call stays in the module, and its names are theirs alone.
-    """
-    families = {name: f for name, f in module.entries if is_family(f)}
-    if not families:
-        return lowered(module)
-    needed = reached(module.functions, families, *JOINTS)
-    used = {name: f for name, f in module.entries if name in needed}
-    rest = _without_families(module, families)
-    library = lowered(rest.with_attr(RESERVED, tuple(used)))
-    functions = {name: library[name] for name in library.names()}
-    functions |= {name: family(name, module, again, built) for name in families}
-
-    def whole() -> IRModule:
-        there = {**library.mod.functions, **families}
-        dropped = {name: f for name, f in used.items() if name not in there}
-        return IRModule({**there, **dropped}, module.attrs)
-
-    return library.of(whole, functions)
+    def _linked(self, module: IRModule, target: Target, jobs: Jobs) -> Library:
+        return _build_native(module, target, False, self.cache, self.entries, jobs)
 
 
 def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
@@ -250,10 +275,15 @@ def _tuned(database: Any, target: Target) -> Sequence[Pass]:
 
 
 def _build_native(
-    module: IRModule, target: Target, check: bool, cache: bool, jobs: Jobs | None = None
+    module: IRModule,
+    target: Target,
+    check: bool,
+    cache: bool,
+    known: Entries | None = None,
+    jobs: Jobs | None = None,
 ) -> Library:
-    """A library of machine code. With `jobs`, code that is being compiled, a function's code goes
-    by a name made from what it does: the cache has it for every module.
+    """A library of machine code, some of which may be `known`. With `jobs`, code that is being
+    compiled, a function's code goes by a name made from what it does, for every module.
     """
     shared = jobs is not None
     kernels = functions_of(module)
@@ -265,7 +295,7 @@ def _build_native(
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
     named = {name: name for name in kernels}
-    sources = _native_sources(kernels, target, _extra(entries, named, check), check)
+    sources = _native_sources(kernels, target, entry_texts(entries, named, check), check)
     backend()
     missing = missing_features(target)
     if missing:
@@ -274,7 +304,8 @@ def _build_native(
         named = {name: code_name(func, target) for name, func in kernels.items()}
     symbols = {name: symbol(alias) for name, alias in named.items()}
     symbols |= {name: entry_symbol(name) for name in entries}
-    codes, extra = {named[name]: f for name, f in kernels.items()}, _extra(entries, named, check)
+    codes = {named[name]: f for name, f in kernels.items()}
+    extra = entry_texts(entries, named, check)
     exports = list(dict.fromkeys(symbols.values()))
     native = compile_native(
         codes,
@@ -282,7 +313,7 @@ def _build_native(
         exports,
         extra=extra,
         check=check,
-        cache=cache,
+        entries=Entries(cache) if known is None else known,
         apart=shared,
         jobs=jobs or {},
     )
@@ -321,53 +352,3 @@ def _native_sources(
 def _assembly(unit: Unit, target: Target, check: bool) -> str:
     text = unit.emitted(target, check=check).text
     return str(backend().compile_assembly(text, machine_of(target)))
-
-
-def _extra(entries: Mapping[str, Plan], named: Mapping[str, str], check: bool) -> str:
-    """LLVM's text of the entry points; `named` are the names of the functions' code."""
-    texts = [_entry_text(name, steps, named, check) for name, steps in entries.items()]
-    loops = any(step.call for steps in entries.values() for step in steps.steps)
-    return "\n\n".join([*([COPY] if loops else []), *texts])
-
-
-def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool) -> str:
-    calls = [
-        _control(each) if each.call else (symbol(named[each.callee]), _pointers(each.slots))
-        for each in planned.steps
-    ]
-    return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)
-
-
-def _pointers(slots: Sequence[Slot]) -> tuple[Pointer, ...]:
-    starts = [0 if slot.kind == "arena" else slot.start or 0 for slot in slots]
-    return tuple([Pointer(s.kind, s.number, start) for s, start in zip(slots, starts, strict=True)])
-
-
-def _control(step: PlannedCall) -> ControlCall:
-    """A condition or loop for the entry point."""
-    assert step.call is not None
-    functions = tuple(
-        [
-            Callee(
-                entry_symbol(each.name),
-                each.table,
-                tuple([(slot.kind, slot.number) for slot in each.plan.results]),
-            )
-            for each in step.inner
-        ]
-    )
-    kinds = [tensor_types(arg.type) for arg in step.call.args]
-    state, scans = kinds[0], step.op == "scan"
-    rows = kinds[1] if scans else ()
-    collected = tensor_types(step.call.type)[len(state) :] if scans else ()
-    parts = [TensorType(kind.shape[1:], kind.dtype) for kind in (*rows, *collected)]
-    item = Control(
-        step.op,
-        functions,
-        0 if step.op == "cond" else len(state),
-        len(rows),
-        steps(step.call) if scans else 0,
-        tuple([nbytes(slot.type) for slot in step.outputs]),
-        tuple(map(nbytes, parts)),
-    )
-    return item, _pointers(step.inputs), _pointers(step.outputs), _pointers(step.scratch)

@@ -40,6 +40,9 @@ limit that a process writes, and one at its first entry: the folder can be large
 _unseen: dict[Path, int] = {}
 """Bytes that this process has written to a folder since its last look."""
 
+Entry = tuple[dict[str, Any], bytes]
+"""What is said of machine code, and the code."""
+
 _NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
 """Entries, files that become one, and libraries that are being loaded."""
 
@@ -128,7 +131,7 @@ def _is_own(facts: os.stat_result) -> bool:
     return facts.st_uid == os.geteuid() and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def load_entry(key: str) -> tuple[dict[str, Any], bytes] | None:
+def load_entry(key: str) -> Entry | None:
     """What was stored under `key`; None when there is nothing sound."""
     folder = own_folder()
     if folder is None:
@@ -182,6 +185,49 @@ def store_entries(entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
         if _unseen[folder] >= LIMIT_BYTES // _LOOK:
             _unseen[folder] = 0
             _evict(folder)
+
+
+MOST_KEPT = 1024
+"""Entries in memory of one library's."""
+
+
+class Entries:
+    """What builds leave for others: in the folder, and in a memory of their own where they have
+    one. That forgets what was not asked for longest.
+    """
+
+    def __init__(self, folder: bool = True, memory: dict[str, Entry] | None = None):
+        self.folder, self.memory = folder, memory
+
+    def __bool__(self) -> bool:
+        """Whether there is a place for entries."""
+        return self.folder or self.memory is not None
+
+    def load(self, key: str) -> Entry | None:
+        """What was stored under `key`; None when there is nothing sound."""
+        known = None if self.memory is None else self.memory.pop(key, None)
+        if known is None:
+            known = load_entry(key) if self.folder else None
+        if known is not None:
+            self._keep(key, known)
+        return known
+
+    def _keep(self, key: str, entry: Entry) -> None:
+        if self.memory is not None:
+            self.memory[key] = entry
+            while len(self.memory) > MOST_KEPT:
+                self.memory.pop(next(iter(self.memory)), None)
+
+    def store(self, entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
+        """Keep several entries, each a key, a record and machine code."""
+        for key, record, code in entries:
+            self._keep(key, (json.loads(json.dumps(record)), code))
+        if self.folder:
+            store_entries(entries)
+
+
+FOLDER = Entries()
+"""Those on disk."""
 
 
 def _evict(folder: Path) -> None:

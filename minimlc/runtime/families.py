@@ -2,14 +2,15 @@
 first call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import RLock
 from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
-from minimlc.errors import CallError
+from minimlc.errors import CallError, ManySizes
 from minimlc.graph.execute import execute
-from minimlc.graph.nodes import Constant, Function, TensorType, size_names, tensor_types
+from minimlc.graph.nodes import Constant, Function, TensorType, Type, size_names, tensor_types
 from minimlc.graph.symbolic import (
     Halves,
     equations,
@@ -35,15 +36,50 @@ from minimlc.verify import verify
 
 Sizes = tuple[int, ...]
 
+FEW = 8
+"""Instances that calls may need before a warning says how many there are."""
+
 
 class Family:
-    """What families share: a library for each choice of sizes, that of the instance `name`."""
+    """What families share: a library for each choice of `sizes`, that of the instance `name`.
 
-    def __init__(self, name: str, libraries: Mapping[Sizes, Library]):
+    `ahead` is what builds an instance before a call needs it.
+    """
+
+    ahead = ""
+
+    def __init__(self, name: str, sizes: Sequence[str], libraries: Mapping[Sizes, Library]):
         """There may be `libraries` already, of a file."""
         self.__name__ = name
+        self.sizes = tuple(sizes)
         self.libraries = dict(libraries)
         self._building = RLock()
+        self._met: list[Sizes] = []
+
+    def called(self, sizes: Sizes, build: Callable[[], Library]) -> Library:
+        """The library for a call with these sizes. Where that builds one too many, a warning."""
+        known = self.libraries.get(sizes)
+        if known is not None:
+            return known
+        library = self.library(sizes, build)
+        with self._building:
+            new = sizes not in self._met
+            self._met += [sizes] if new else []
+            count = len(self._met)
+        if new and count == FEW + 1:
+            warnings.warn(self._many(), ManySizes, stacklevel=4)
+        return library
+
+    def _many(self) -> str:
+        counts = [len(set(values)) for values in zip(*self._met, strict=True)]
+        named = zip(self.sizes, counts, strict=True)
+        several = [f"{count} values of {size}" for size, count in named if count > 1]
+        ahead = f" (one is compiled ahead by {self.ahead})" if self.ahead else ""
+        return (
+            f"{self.__name__} was called with {' and '.join(several)}, and compiled for each: "
+            f"round sizes up to a few, and pad{ahead}; "
+            'warnings.simplefilter("ignore", mlc.ManySizes) silences this'
+        )
 
     def library(self, sizes: Sizes, build: Callable[[], Library]) -> Library:
         """The library for these sizes; threads that meet a size together build it once."""
@@ -69,13 +105,13 @@ class SymbolicKernel(Family):
         built: Callable[[Sizes], Library],
         libraries: Mapping[Sizes, Library] = {},
     ):
-        super().__init__(name, libraries)
+        super().__init__(name, [size.name for size in func.sizes], libraries)
         self._func, self._built = func, built
 
     def instance(self, arguments: Sequence[Any], **named: Any) -> tuple[Library, Sequence[Any]]:
         """The library for a call, and what its function takes."""
         sizes, arrays = instance_of_call(self._func, self.__name__, arguments, named)
-        return self.library(sizes, lambda: self._built(sizes)), arrays
+        return self.called(sizes, lambda: self._built(sizes)), arrays
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         library, arrays = self.instance(arguments, **named)
@@ -98,10 +134,11 @@ class SymbolicGraph(Family):
         built: Callable[[Sequence[TensorType]], Library],
         libraries: Mapping[Sizes, Library] = {},
     ):
-        super().__init__(name, libraries)
+        known = places(func)
+        super().__init__(name, [size for size, *_ in known], libraries)
         self.func, self._built = func, built
         self._flat = all(isinstance(param.type, TensorType) for param in func.params)
-        self._places = places(func)
+        self._places = [(number, axis) for _, number, axis in known]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         try:
@@ -121,28 +158,32 @@ class SymbolicGraph(Family):
         """The library for a call, and what its function takes; `CallError` for arguments that tell
         no sizes.
         """
-        types = types_of(self.func, arguments)
+        sizes, build = self._for(types_of(self.func, arguments))
+        return self.called(sizes, build), arguments
+
+    def _for(self, types: Iterable[Type]) -> tuple[Sizes, Callable[[], Library]]:
+        """The sizes that such arguments tell, and what builds their library."""
         tensors = [tensor for kind in types for tensor in tensor_types(kind)]
         sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
-        return self.library(sizes, lambda: self._built(tensors)), arguments
+        return sizes, lambda: self._built(tensors)
 
     def at(self, sizes: Mapping[str, int]) -> Library:
         """The library for sizes by name; `CompileError` E136 for others."""
         kinds = [param.type for param in self.func.params]
         call = f'library.plan("{self.__name__}", '
         known = checked_sizes(self.__name__, size_names(*kinds), sizes, call)
-        return self.instance([t for k in kinds for t in tensor_types(type_at(k, known))])[0]
+        return self.library(*self._for([type_at(kind, known) for kind in kinds]))
 
     def __repr__(self) -> str:
         return f"<compiled {Arguments(self.__name__, parameters_of(self.func)).signature}>"
 
 
-def places(func: Function) -> list[tuple[int, int]]:
-    """The axes that tell the sizes of a graph function: number of the tensor, and axis."""
+def places(func: Function) -> list[tuple[str, int, int]]:
+    """The sizes of a graph function and the axes that tell them: number of the tensor, and axis."""
     tensors = {name: number for number, (name, _) in enumerate(labelled(func.params))}
     shapes = [kind.shape for _, kind in labelled(func.params)]
     known = telling(equations(func.params, shapes))
-    return [(tensors[each.name], each.axis) for each in known]
+    return [(each.size.linear()[0], tensors[each.name], each.axis) for each in known]
 
 
 class HalvedGraph:
@@ -204,6 +245,7 @@ def family(
         name, called, lambda types: again(instance_for(rest, name, called, types)), known
     )
     if cut is None:
+        graph.ahead = f'library.plan("{name}", {"=..., ".join(graph.sizes)}=...)'
         return graph
     head = libraries.get(None) or again(instance_of(module.with_function(name, cut.head), name))
     return HalvedGraph(name, cut, head, graph)

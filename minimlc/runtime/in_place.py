@@ -112,7 +112,7 @@ def _views(func: PrimFunc) -> tuple[int, ...]:
         reads = [item for item in items if item.into is write.node]
         if len(reads) != 1 or reads[0].buffer is not func.params[0] or reads[0].guards:
             return ()
-        starts.append(_behind(reads[0], write))
+        starts.append(_behind(reads[0], write, _copied(write)))
     known = tuple(start for start in starts if start is not None)
     return known if len(known) == len(starts) else ()
 
@@ -122,7 +122,8 @@ def _joined(func: PrimFunc) -> tuple[int, ...]:
     writes, reads = ([it for it in items if it.is_write is kind] for kind in (True, False))
     if len(writes) != 1 or {*(it.buffer for it in reads)} != {*func.params[:-1]}:
         return ()
-    starts = {it.buffer: _behind(it, writes[0]) for it in reads if it.into is writes[0].node}
+    loads, (write,) = _copied(writes[0]), writes
+    starts = {it.buffer: _behind(it, write, loads) for it in reads if it.into is write.node}
     # Each element is read from one of them. As none is read beyond its end, and they fill the
     # result one behind the other, it is of the one that lies there, whatever the conditions say.
     ends = [0]
@@ -133,15 +134,20 @@ def _joined(func: PrimFunc) -> tuple[int, ...]:
     return tuple(ends[:-1]) if ends[-1] == prod(func.params[-1].shape) else ()
 
 
-def _behind(read: Access, write: Access) -> int | None:
-    """By how many elements what is read lies behind what is written, in an array's memory; None
-    where something else is written, or not all.
-    """
+def _copied(write: Access) -> frozenset[Expr]:
+    """The loads of which one is what a write puts there; empty where it may be something else."""
     store = write.node
+    chosen = _chosen(store.value) if isinstance(store, Store) and not write.role else []
+    return frozenset(chosen if all(isinstance(each, Load) for each in chosen) else ())
+
+
+def _behind(read: Access, write: Access, copied: frozenset[Expr]) -> int | None:
+    """By how many elements what is read lies behind what is written, in an array's memory; None
+    where something else is written, or not all. `copied` are the loads of what is written.
+    """
     times = prod(constant_value(loop.extent) or 0 for loop in write.loops)
     whole = times == prod(write.buffer.shape) and not (write.guards or write.runs_where)
-    chosen = _chosen(store.value) if isinstance(store, Store) and not write.role else []
-    alike = read.node in chosen and all(isinstance(each, Load) for each in chosen)
+    alike = read.node in copied
     first, second = _number(read), _number(write)
     same = read.buffer.dtype == write.buffer.dtype and first.terms == second.terms
     return first.constant - second.constant if whole and alike and same else None

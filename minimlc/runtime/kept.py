@@ -22,7 +22,7 @@ from minimlc.graph.nodes import Constant, Function
 from minimlc.memory import on_a_line
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
-from minimlc.passes.pack_constants import ORIGINS
+from minimlc.passes.pack_constants import ORIGINS, copied
 from minimlc.rooms import is_there
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.executable import NativeGraph, functions_of
@@ -182,10 +182,10 @@ def _arrays(records: list[Any], mod: IRModule, written: bytes) -> Iterator[np.nd
         if isinstance(first, int):
             data = own[first].data
             for copy in rest:
-                data = on_a_line(copy_from(copy).of(data))
+                data = copied(data, copy_from(copy))
         else:
             dtype = to_numpy(first)
             data = on_a_line(np.frombuffer(written, dtype, prod(rest), start).reshape(rest))
             start += data.nbytes
-        data.setflags(write=False)
+            data.setflags(write=False)
         yield data

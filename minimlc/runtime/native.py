@@ -17,7 +17,7 @@ from minimlc.codegen.dialect import PLAIN, Legalize
 from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
-from minimlc.runtime.cache import cache_key, load_entry, store_entries
+from minimlc.runtime.cache import FOLDER, Entries, cache_key
 from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import symbols
 from minimlc.target import Target
@@ -181,12 +181,12 @@ def compile_native(
     *,
     extra: str = "",
     check: bool = False,
-    cache: bool = True,
+    entries: Entries = FOLDER,
     apart: bool = False,
     jobs: Mapping[str, Future[bytes]] = MappingProxyType({}),
 ) -> NativeCode:
     """Machine code for primitive functions and the entry points in `extra`, linked and ready.
-    `jobs` are what is being compiled already, by the names of the entries.
+    `jobs` are what is being compiled already, by the names of their `entries`.
     """
     units = units_of(functions, extra, check, apart)
     imports = symbols(cache) if is_threaded(functions) else {}
@@ -195,8 +195,8 @@ def compile_native(
         code = backend().compile_object(emitted.text, machine_of(target))
         return link([code], exports, imports, emitted.sites)
     by_key = {unit.key(target): unit for unit in units}
-    entries = {key: load_entry(key) for key in by_key} if cache else {}
-    stored = {key: entry[1] for key, entry in entries.items() if entry is not None}
+    found = {key: entries.load(key) for key in by_key}
+    stored = {key: entry[1] for key, entry in found.items() if entry is not None}
 
     def linked(known: Mapping[str, bytes]) -> NativeCode:
         with compiler() as pool:
@@ -206,12 +206,11 @@ def compile_native(
                 if key not in known
             }
             new = {key: job.result() for key, job in work.items()}
-        if cache:
-            about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
-            store_entries([(k, about[k], code) for k, code in new.items()])
+        about = {k: {"functions": [*by_key[k].functions], "target": target.cpu} for k in new}
+        entries.store([(k, about[k], code) for k, code in new.items()])
         codes = {**known, **new}
         code = link([codes[key] for key in by_key], exports, imports)
-        return code._replace(entries=tuple(by_key)) if cache else code
+        return code._replace(entries=tuple(by_key)) if entries else code
 
     if stored:
         try:

@@ -20,7 +20,7 @@ from minimlc.node import nodes_of, replace, structural_hash
 from minimlc.passes import fuse_tir, pack_constants, scheduling
 from minimlc.passes.fuse_tir import inline_elements, join_groups
 from minimlc.passes.pack_constants import Packs, packed
-from minimlc.runtime.cache import cache_key, load_entry, store_entries
+from minimlc.runtime.cache import Entries, cache_key
 from minimlc.runtime.in_place import joined, shares, sharing, views
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
@@ -42,9 +42,11 @@ Jobs = dict[str, Future[bytes]]
 Linked = Callable[[IRModule, Target, Jobs], Library]
 
 
-def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linked) -> Library:
-    """The library of a module by the passes `steps`, of which functions that the cache has are left
-    out from schedules on.
+def with_stubs(
+    mod: IRModule, target: Target, steps: Sequence[Pass], link: Linked, entries: Entries
+) -> Library:
+    """The library of a module by the passes `steps`, of which functions that `entries` have are
+    left out from schedules on.
     """
     joins = [at for at, step in enumerate(steps) if step is fuse_tir]
     first = next(at for at, step in enumerate(steps) if _schedules(step))
@@ -52,8 +54,10 @@ def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linke
     groups = {name for name, func in mod.entries if is_primitive(func)}
     if joins:
         mod = run_passes(join_groups(mod), steps[joins[0] + 1 : first])
-    work = _Work(mod, groups, _keys(mod, target, " ".join(map(pass_name, steps))), target, link)
-    stubs = {name: stub for name, key in work.keys.items() if (stub := _stub(mod[name], key))}
+    keys = _keys(mod, target, " ".join(map(pass_name, steps)))
+    work = _Work(mod, groups, keys, target, link, entries)
+    found = {name: _stub(mod[name], key, entries) for name, key in keys.items()}
+    stubs = {name: stub for name, stub in found.items() if stub is not None}
     try:
         return _finished(work, stubs, steps[first:])
     except MissingCode:  # an entry was left out, or one of a function in place is not there yet
@@ -62,7 +66,7 @@ def with_stubs(mod: IRModule, target: Target, steps: Sequence[Pass], link: Linke
 
 class _Work(NamedTuple):
     """A module whose `groups` are joined and not yet simplified, and what is to be done with it;
-    `keys` are the entries' names.
+    `keys` are the names of its `entries`.
     """
 
     mod: IRModule
@@ -70,6 +74,7 @@ class _Work(NamedTuple):
     keys: Mapping[str, str]
     target: Target
     link: Linked
+    entries: Entries
 
     def simplified(self, name: str, func: Any) -> Any:
         """A function as `fuse_tir` gives it."""
@@ -105,11 +110,11 @@ def _constants(call: Call) -> frozenset[int]:
     return frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
 
 
-def _stub(func: Any, key: str) -> PrimFunc | None:
+def _stub(func: Any, key: str, entries: Entries) -> PrimFunc | None:
     """What stands for a function that the cache has: it stores to the same parameters, and nothing
     else is said of it.
     """
-    entry = load_entry(key)
+    entry = entries.load(key)
     if entry is None or any(0 in param.shape for param in func.params):
         return None
     try:
@@ -138,7 +143,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
     jobs, packs = Jobs(), Packs()
 
     def start(func: PrimFunc, places: frozenset[int]) -> None:
-        _start(packed(func, places, packs)[0], target, pool, jobs)
+        _start(packed(func, places, packs)[0], work, pool, jobs)
 
     with compiler() as pool:
         mod = work.mod.with_functions({**work.mod.functions, **stubs})
@@ -147,7 +152,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
         rest = [partial(step, known=packs) if step is pack_constants else step for step in steps]
         library = link(verify(run_passes(mod, rest[1:])), target, jobs)
     if library.stored is not None:
-        _store(library.stored, names, work.keys, packs)
+        _store(library.stored, names, work, packs)
     if not stubs:
         return library
 
@@ -178,7 +183,7 @@ def _scheduled(
     return run_passes(mod.with_functions(functions), [step])
 
 
-def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs) -> None:
+def _start(func: PrimFunc, work: _Work, pool: ThreadPoolExecutor, jobs: Jobs) -> None:
     """Have a thread compile a function: where it may work in place, as one that does. Mostly it
     will; the plan, which decides, comes after all schedules.
     """
@@ -186,30 +191,29 @@ def _start(func: PrimFunc, target: Target, pool: ThreadPoolExecutor, jobs: Jobs)
         return
     if shares(func):
         func = sharing(func)
-    unit = Unit({code_name(func, target): func})
-    key = unit.key(target)
-    if key not in jobs and load_entry(key) is None:
-        jobs[key] = unit.compiled(target, pool)
+    unit = Unit({code_name(func, work.target): func})
+    key = unit.key(work.target)
+    if key not in jobs and work.entries.load(key) is None:
+        jobs[key] = unit.compiled(work.target, pool)
 
 
-def _store(
-    stored: Stored, names: Mapping[PrimFunc, str], keys: Mapping[str, str], packs: Packs
-) -> None:
+def _store(stored: Stored, names: Mapping[PrimFunc, str], work: _Work, packs: Packs) -> None:
     origins = {new: (old, copies) for (old, _), (new, copies) in packs.items()}
     entries = []
     for name, func in stored.mod.entries:
         if not isinstance(func, PrimFunc) or func in READY or has_units(func):
             continue
         before, copies = origins.get(func, (func, []))
-        key = keys.get(names.get(before, ""))
+        key = work.keys.get(names.get(before, ""))
         if key is None or not all(isinstance(copy, Copy) for _, copy in copies):
             continue
-        entries.append((key, _record(key, func, copies, stored.codes[name]), b""))
-    store_entries(entries)
+        known = (work.entries.load(key) or ({},))[0].get("codes")
+        entries.append((key, _record(known, func, copies, stored.codes[name]), b""))
+    work.entries.store(entries)
 
 
 def _record(
-    entry: str,
+    known: Any,
     func: PrimFunc,
     copies: Sequence[tuple[int, Any]],
     code: tuple[str, str, bool],
@@ -217,7 +221,6 @@ def _record(
     stored = {part.buffer for part in nodes_of(func.body, Store)}
     written = [at for at, param in enumerate(func.params) if param in stored]
     alias, key, in_place = code
-    known = (load_entry(entry) or ({},))[0].get("codes")
     known = known if isinstance(known, dict) else {}
     return {
         "copies": [(at, func.params[at].name, copy) for at, copy in copies],

@@ -119,6 +119,12 @@ def test_rates_are_of_what_limits_a_call(found, operations, moved, text, share):
     assert ("of peak" in table.header()) == (share is not None)
 
 
+def test_further_sizes_are_measured_beside_the_first(found):
+    models.instances(found.report, "MLP", networks.TINY["MLP"], (2, 3))
+    rows = found.report.tables[-1].rows
+    assert [row.name for row in rows] == ["first size", "others"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
 def test_what_a_call_needs_is_measured_beside_its_plan(found):
     name = "MLP 784-128-10, batch 64"

@@ -14,6 +14,7 @@ from minimlc.module import IRModule
 from minimlc.node import replace
 from minimlc.run import interpret
 from minimlc.runtime.build import build
+from minimlc.runtime.cache import Entries
 from minimlc.runtime.executable import Kernel
 from minimlc.runtime.native import compile_native
 from minimlc.script import parse
@@ -44,7 +45,7 @@ LENGTHS = [1, 3, 7, 16, 17, 33, 150]
 
 def compiled(func: PrimFunc, target: Target) -> Kernel:
     """The kernel as the code generator makes it, also of programs that `verify` refuses."""
-    native = compile_native({"f": func}, target, ["mlc.f"], cache=False)
+    native = compile_native({"f": func}, target, ["mlc.f"], entries=Entries(folder=False))
     parameters = [Parameter(p.name, p.shape, p.dtype, p in written(func)) for p in func.params]
     return Kernel("f", parameters, native.addresses["mlc.f"], None, native.library)
 

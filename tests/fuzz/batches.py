@@ -81,6 +81,25 @@ def check(seed: int, sizes: Sequence[int] = SIZES) -> int:
     return count
 
 
+def check_instances(seed: int) -> int:
+    """How many sizes graph number `seed` was run for: in random order, in one library, each gives
+    the bits of a library for that size alone.
+    """
+    mod, count = batched_graph(seed), 0
+    main = mlc.build(mod, cache=False)["main"]
+    for n in random.Random(seed).sample(range(1, 20), 4):
+        args = inputs(mod, n, seed)
+        try:
+            alone = mlc.build(mlc.specialize(mod, n=n), cache=False)["main"]
+        except mlc.CompileError as error:
+            assert error.code == "E136", error
+            continue
+        for found, expected in zip(main(*args), alone(*args), strict=True):
+            assert found.tobytes() == expected.tobytes(), f"n = {n}"
+        count += 1
+    return count
+
+
 def _refuses(main, args) -> None:
     try:
         main(*args)
@@ -99,12 +118,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.batches")
     parser.add_argument("--count", type=int, default=100, help="graphs in all (100)")
     parser.add_argument("--seed", type=int, default=0, help="the first graph's number (0)")
+    parser.add_argument("--alone", action="store_true", help="beside libraries for one size each")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of n (2 7 1)")
     options = parser.parse_args()
     bad = runs = batches = 0
     for seed in range(options.seed, options.seed + options.count):
         try:
-            runs += check(seed, options.sizes)
+            runs += check_instances(seed) if options.alone else check(seed, options.sizes)
             batches += is_batched(batched_graph(seed))
         except Exception as error:
             bad += 1

@@ -15,10 +15,13 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 @pytest.fixture
 def compilations(monkeypatch) -> list[str]:
-    """The texts that were compiled."""
+    """The texts that were compiled, without that of the team of threads."""
     texts: list[str] = []
     real = backend().compile_object
-    monkeypatch.setattr(
-        backend(), "compile_object", lambda text, machine: texts.append(text) or real(text, machine)
-    )
+
+    def noted(text, machine, **options):
+        texts.extend([] if options else [text])
+        return real(text, machine, **options)
+
+    monkeypatch.setattr(backend(), "compile_object", noted)
     return texts

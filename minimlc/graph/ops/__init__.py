@@ -11,6 +11,7 @@ from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the 
     attention,
     broadcast,
     create,
+    einsum,
     elementwise,
     functions,
     gather,

@@ -2,18 +2,15 @@
 
 from typing import Any
 
-import numpy as np
-
 from minimlc.graph.ops.checks import NUMBERS, refuse
+from minimlc.graph.ops.einsum import einsum
 from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.pool import around_of, each
-from minimlc.graph.ops.record import composite, primitive
+from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.shape import expand_dims, flip, permute_dims, reshape, squeeze
 from minimlc.graph.ops.slicing import pad, strided_slice
-from minimlc.graph.ops.values import Values, named
+from minimlc.graph.ops.values import named
 from minimlc.graph.ops.window import conv2d
-from minimlc.tir import te
-from minimlc.tir.nodes import Expr
 
 
 def _gemm(
@@ -38,58 +35,7 @@ def _gemm(
 gemm = composite("gemm", _gemm)
 
 
-# Einstein's sums
-
-
-def _terms(subscripts: object, tensors: tuple[Any, ...]) -> tuple[list[str], str]:
-    """The letters of each tensor's axes, and of the result's."""
-    text = subscripts.replace(" ", "") if isinstance(subscripts, str) else ""
-    left, arrow, out = text.partition("->")
-    terms = left.split(",")
-    if not left.replace(",", "").isalpha() or (out and not out.isalpha()):
-        refuse(f'subscripts are letters as in "ij,jk->ik", got {subscripts!r}', "E204")
-    if [len(term) for term in terms] != [t.ndim for t in tensors]:
-        refuse(f'"{left}" does not name the axes of {", ".join(str(t.shape) for t in tensors)}')
-    letters = "".join(terms)
-    out = out if arrow else "".join(sorted(c for c in {*letters} if letters.count(c) == 1))
-    if len({*out}) != len(out) or not {*out} <= {*letters}:
-        refuse(f'"{out}" must have each letter once, and be of "{left}"', "E204")
-    return terms, out
-
-
-def _einsum(tensors: Any, subscripts: str) -> np.ndarray:
-    _, out = _terms(subscripts, tensors)
-    left = subscripts.replace(" ", "").partition("->")[0]
-    return np.einsum(f"{left}->{out}", *tensors)
-
-
-@primitive("einsum", NUMBERS, _einsum, variadic=True, rounds=True)
-def einsum(tensors: tuple[Values, ...], *, subscripts: str) -> Values:
-    """The products of elements at letters that are equal, summed over those that the result has
-    not: "ij,jk->ik" is a product of matrices. Without an arrow, letters that occur once are left.
-    """
-    terms, out = _terms(subscripts, tensors)
-    sizes: dict[str, int] = {}
-    for term, tensor in zip(terms, tensors, strict=True):
-        for letter, size in zip(term, tensor.shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                refuse(f'the axes "{letter}" have sizes {sizes[letter]} and {size}')
-    summed = [letter for letter in sizes if letter not in out]
-    if any(sizes[letter] == 0 for letter in summed):
-        refuse("there is nothing to sum: an axis has size 0")
-
-    def element(*i: Expr) -> Any:
-        axes = {letter: te.reduce_axis((0, sizes[letter]), letter) for letter in summed}
-        at = {**dict(zip(out, i, strict=True)), **axes}
-        product, *rest = (
-            t[tuple(at[c] for c in term)] for t, term in zip(tensors, terms, strict=True)
-        )
-        for factor in rest:
-            product = product * factor
-        return te.sum(product, axis=list(axes.values())) if axes else product
-
-    shape = [sizes[letter] for letter in out]
-    return Values(shape, tensors[0].dtype, element, "einsum" if summed else "")
+# Diagonals
 
 
 def _diagonal(x: Any) -> Any:

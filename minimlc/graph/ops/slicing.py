@@ -36,9 +36,22 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
             start = end - part.shape[along]
             moved = i[along] - start if start else i[along]
             cases.append((i[along] < end, part[resized(i, along, moved)]))
-        return choose(cases[:-1], cases[-1][1])
+        return _chosen(cases)
 
     return Values(resized(first.shape, along, ends[-1]), first.dtype, element)
+
+
+FEW = 8
+"""Values of which one is found by asking for each in turn; of more, half of them at a time."""
+
+
+def _chosen(cases: Sequence[tuple[Expr, Expr]]) -> Expr:
+    """The value of the first case whose condition holds; those after it hold then, too."""
+    if len(cases) <= FEW:
+        return choose(cases[:-1], cases[-1][1])
+    middle = len(cases) // 2
+    condition, _ = cases[middle - 1]
+    return choose([(condition, _chosen(cases[:middle]))], _chosen(cases[middle:]))
 
 
 def _stack(tensors: tuple[Any, ...], *, axis: int = 0) -> Any:
