@@ -153,6 +153,7 @@ FUNCTIONS = {
     **dict(_machine()),
     **_defined(("//", "%", "min", "max", *filterfalse(is_formula, INTRINSICS)), _WIDE),
     **_defined(("<<", ">>"), INTEGERS),
+    **_defined(("odd_float32",), _WIDE),
     **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in INTEGERS}),
     **_named({f"{SHORT[dtype]}_to_f32": (f"load_{dtype}", "int32") for dtype in HALF}),
     **_named({f"f32_to_{SHORT[dtype]}": (f"store_{dtype}", "float32") for dtype in HALF}),

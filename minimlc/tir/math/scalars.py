@@ -136,6 +136,17 @@ def _saturating(dtype: str) -> Define:
     return saturate
 
 
+def _odd_float32(write: Writer, x: Expr) -> Expr:
+    """In float32; where that is not exact, of the two numbers beside it the one whose last bit is
+    1, which another rounding takes for what it is.
+    """
+    near = write.let("near", x.astype("float32"))
+    back = write.let("back", near.astype(x.dtype))
+    beyond = select(x < const(0, x.dtype), back < x, back > x)
+    odd = write.let("odd", bits_of(near) - beyond.astype("int32") | 1)
+    return select(back.equal(x) | _differs(x, x), near, number_of(odd))
+
+
 def _absolute(write: Writer, a: Expr) -> Expr:
     """The least value stays as it is."""
     return select(a < 0, -a, a)
@@ -216,6 +227,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "%": _float_floormod,
         "min": _minimum,
         "max": _maximum,
+        "odd_float32": _odd_float32,
         "rsqrt": _rsqrt,
         "sigmoid": _sigmoid,
         "gelu": _gelu,
@@ -229,6 +241,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "//": _floordiv,
         "%": _floormod,
         "abs": _absolute,
+        "odd_float32": _odd_float32,
         "load_float16": _load_float16,
         "load_bfloat16": _load_bfloat16,
     },
@@ -238,6 +251,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "//": _unsigned_floordiv,
         "%": _unsigned_floormod,
         "abs": lambda write, a: a,
+        "odd_float32": _odd_float32,
     },
     "bool": _EXTREMES,
 }
