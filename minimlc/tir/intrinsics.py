@@ -110,6 +110,8 @@ def _back_from_float32(near: np.ndarray, dtype: np.dtype) -> np.ndarray:
 _RECORDS = (
     Intrinsic("exp", 1, FLOAT, np.exp),
     Intrinsic("log", 1, FLOAT, np.log),
+    Intrinsic("log2", 1, FLOAT, np.log2),
+    Intrinsic("log10", 1, FLOAT, np.log10),
     Intrinsic("sqrt", 1, FLOAT, np.sqrt),
     Intrinsic("rsqrt", 1, FLOAT, _rsqrt),
     Intrinsic("tanh", 1, FLOAT, np.tanh),

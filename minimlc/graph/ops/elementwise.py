@@ -55,6 +55,8 @@ def cast(x: Values, *, dtype: str) -> Values:
 absolute = _function("abs", "|x|", NUMBERS)
 exp = _function("exp", "e to the power of x")
 log = _function("log", "The natural logarithm of x")
+log2 = _function("log2", "The logarithm of x to the base 2, exact for its powers")
+log10 = _function("log10", "The logarithm of x to the base 10, exact for its powers")
 sqrt = _function("sqrt", "The square root of x")
 rsqrt = _function("rsqrt", "1 / sqrt(x)")
 tanh = _function("tanh", "The hyperbolic tangent of x")
