@@ -8,6 +8,7 @@ from minimlc.sizes import Size
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
+INDICES = INTEGERS
 NUMBERS = FLOATS + INTEGERS
 BOOL = ("bool",)
 ALL = NUMBERS + BOOL
