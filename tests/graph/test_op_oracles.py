@@ -340,7 +340,9 @@ def adaptive(name: str) -> Oracle:
     return apply
 
 
-def attention(q: Any, k: Any, v: Any, bias: Any = None, *, scale: Any, causal_mask: Any) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, bias: Any = None, *, scale: Any, causal_mask: Any, masked: str
+) -> Any:
     q, k, v = (torch.tensor(a).double().transpose(1, 2) for a in (q, k, v))
     rows, columns = q.shape[2], k.shape[2]
     seen = np.tri(rows, columns, columns - rows if causal_mask == "BottomRight" else 0)

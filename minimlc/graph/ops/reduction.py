@@ -6,9 +6,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
-from minimlc.dtypes import is_float
-from minimlc.graph.ops.broadcast import power, where
+from minimlc.dtypes import is_float, to_numpy
+from minimlc.graph.ops.broadcast import maximum, power, where
 from minimlc.graph.ops.checks import BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.create import full_like, ones_like
 from minimlc.graph.ops.elementwise import absolute, exp, isfinite, log, sqrt
@@ -135,9 +136,17 @@ def _along(reduce: Op, x: Any, axis: int, name: str) -> Any:
 
 def _softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x - m) / sum(exp(x - m)) along `axis`, with m the greatest x there."""
-    along = axis_of(axis, x.ndim)
-    powers = named(exp(x - _along(greatest, x, along, "softmax_max")), "softmax_exp")
+    return weights_of(x, axis_of(axis, x.ndim))
+
+
+def weights_of(x: Any, along: int, masked: bool = False) -> Any:
+    """The softmax; of a row in which all is -inf NaN, or zeros if it is `masked`."""
+    most = _along(greatest, x, along, "softmax_max")
+    if masked:
+        most = maximum(most, float(finfo(to_numpy(str(x.dtype))).min))
+    powers = named(exp(x - most), "softmax_exp")
     sums = named(total(powers, axis=along), "softmax_sum")
+    sums = maximum(sums, 1.0) if masked else sums  # one of other rows is no less: exp(0) is in it
     if isinstance(x, Values):  # loops multiply by the inverse: a division for each row
         return powers * _kept(named(1.0 / sums, "softmax_scale"), (along,), x.ndim)
     return powers / _kept(sums, (along,), x.ndim)
