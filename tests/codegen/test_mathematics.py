@@ -161,7 +161,9 @@ def test_zeros_and_ends_are_numpys(name):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("target", ["interpreter", "python", *MACHINES, pytest.param("c", marks=CC)])
+@pytest.mark.parametrize(
+    "target", ["interpreter", "python", *MACHINES, pytest.param("c", marks=CC)]
+)
 def test_logarithms_of_powers_of_their_base_are_whole(target, dtype):
     """Subnormal ones, too, where they are exact; and 2 to whole powers."""
     info = np.finfo(dtype)

@@ -48,7 +48,7 @@ SEQUENCE = Var("x", TensorType((2, 1, 5), "float32"))
         ("E203", lambda: op.scatter_elements(X, J, V), ("updates have shape (4,)",)),
         ("E204", lambda: op.scatter_elements(X, J, X, reduction="sub"), ("got 'sub'",)),
         ("E203", lambda: op.scatter_nd(X, J, X), ("do not fit",)),
-        ("E204", lambda: op.topk(X, k=5), ("k=5 is not between 1 and the 4 elements",)),
+        ("E204", lambda: op.topk(X, k=5), ("k=5 is not between 0 and the 4 elements",)),
         ("E204", lambda: op.one_hot(I, depth=-1), ("depth is an integer >= 0",)),
         ("E204", lambda: op.pad(X, ((3, 0), (0, 0)), mode="reflect"), ("axis 0 has size 3",)),
         ("E204", lambda: op.pad(X, ((0, 0), (0, 0)), mode="mirror"), ("got 'mirror'",)),

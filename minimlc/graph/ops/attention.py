@@ -1,5 +1,6 @@
 """Attention, and the embedding of positions that goes with it."""
 
+from functools import partial
 from math import inf, prod, sqrt
 from typing import Any
 
@@ -7,7 +8,7 @@ from minimlc.graph.ops.broadcast import where
 from minimlc.graph.ops.checks import refuse
 from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.record import composite
-from minimlc.graph.ops.reduction import weights_of
+from minimlc.graph.ops.reduction import of_rows, weights_of
 from minimlc.graph.ops.shape import expand_dims, permute_dims, repeat, reshape, squeeze
 from minimlc.graph.ops.slicing import concat, split
 from minimlc.graph.ops.values import iota, named, spread
@@ -62,7 +63,7 @@ def _attention(
     scores = scores if bias is None else scores + bias
     scores = scores if causal_mask is None else _causal(scores, causal_mask)
     hidden = bias is not None or causal_mask == "BottomRight"  # else each query sees the first key
-    weights = weights_of(scores, 3, masked == "zero" and hidden)
+    weights = of_rows(partial(weights_of, masked=masked == "zero" and hidden), scores, 3)
     return permute_dims(matmul(named(weights, "attention_weights"), v), axes=(0, 2, 1, 3))
 
 

@@ -86,14 +86,14 @@ def _leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
 
 
 def _clip(x: Any, *, min: float, max: float) -> Any:
-    """min where x < min, max where x > max, else x; NaN stays NaN."""
+    """min where x < min, max where x > max, else x; max for all where min > max. NaN stays NaN."""
     dtype = x.native.dtype if isinstance(x, Values) else x.dtype.name
     for name, bound in (("min", min), ("max", max)):
         kinds = (int, float) if is_float(dtype) else (int,)
         if not isinstance(bound, kinds) or isinstance(bound, bool):
             refuse(f"{name}={bound!r} is not a value of {dtype}", "E204")
-    if not min <= max:
-        refuse(f"min={min} is greater than max={max}", "E204")
+    if min != min or max != max:
+        refuse(f"min={min} and max={max} are numbers, not NaN", "E204")
     lowest, highest = whole_range(dtype) or (min, max)
     low, high = (sorted((lowest, bound, highest))[1] for bound in (min, max))
     return minimum(maximum(x, low), high)

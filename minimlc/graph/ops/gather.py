@@ -211,9 +211,9 @@ def _sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """The k greatest (or least) elements along `axis` in order, and their indices (int64)."""
     along = axis_of(axis, x.ndim)
-    if not isinstance(k, int) or not 1 <= k <= x.shape[along]:
+    if not isinstance(k, int) or not 0 <= k <= x.shape[along]:
         refuse(
-            f"k={k!r} is not between 1 and the {x.shape[along]} elements of axis {along}", "E204"
+            f"k={k!r} is not between 0 and the {x.shape[along]} elements of axis {along}", "E204"
         )
     order = named(argsort(x, axis=along, descending=largest), "topk_order")
     first = strided_slice(order, begin=0, end=k, axes=along)
