@@ -1,5 +1,5 @@
-"""Values at the edges, interpreted and on each target of a CPU: masked rows, places counted from the
-end, tensors without axes and without elements.
+"""Values at the edges, interpreted and on each target of a CPU: masked rows, places from the end,
+tensors without axes and without elements.
 """
 
 import shutil

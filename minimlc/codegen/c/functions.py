@@ -28,7 +28,7 @@ from minimlc.codegen.c.names import LOCAL, unique_names
 from minimlc.codegen.c.stmt import SYNTAX
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32, is_count
 from minimlc.codegen.source.writer import Infix, Statements, Text, call
-from minimlc.dtypes import DTYPES, INDEX
+from minimlc.dtypes import DTYPES
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
@@ -66,7 +66,7 @@ class _Steps(Expressions):
         name = item.name
         arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
-            first = converted(arguments[0], "uint64_t" if item.dtype == INDEX else "uint32_t")
+            first = converted(arguments[0], f"uint{max(DTYPES[item.dtype].bits, 32)}_t")
             return converted(MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
         if name in MACHINE:
             return MACHINE[name].of(*arguments)
@@ -147,7 +147,7 @@ def _machine() -> Iterator[Named]:
             yield _inline(c, f"{name}_{t}", f"{c} a, {c} b", code, note=note)
 
 
-_WIDE = ("float64", "float32", "int64", "int32", UNSIGNED)
+_WIDE = ("float64", "float32", "int64", "int32", *UNSIGNED)
 
 FUNCTIONS = {
     **dict(_machine()),
