@@ -280,10 +280,8 @@ def _means_of_arrays(x: np.ndarray, window: Window, counted: Around) -> np.ndarr
 
 def _covered(i: Expr, axis: int, size: int, window: Window, counted: Around) -> Expr | int:
     """How many places that count the window number `i` covers along an axis."""
-    (kernel, step, (before, after), apart), (low, high) = (
-        (part[axis] for part in window),
-        counted[axis],
-    )
+    kernel, step, apart = window.size[axis], window.steps[axis], window.apart[axis]
+    (before, after), (low, high) = window.around[axis], counted[axis]
     if (before, after) == (low, high):
         return kernel
     if apart == 1:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from minimlc.dtypes import DTYPES, integer_range, is_integer
+from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.node import Node, replace
 from minimlc.tir.intrinsics import GELU_END, GELU_SCALE, INTRINSICS
@@ -137,14 +137,15 @@ def _saturating(dtype: str) -> Define:
 
 
 def _odd_float32(write: Writer, x: Expr) -> Expr:
-    """In float32; where that is not exact, of the two numbers beside it the one whose last bit is
-    1, which another rounding takes for what it is.
+    """Between two numbers of float32 the one whose last bit is 1: rounded again, it is not halfway
+    between others.
     """
     near = write.let("near", x.astype("float32"))
     back = write.let("back", near.astype(x.dtype))
     beyond = select(x < const(0, x.dtype), back < x, back > x)
     odd = write.let("odd", bits_of(near) - beyond.astype("int32") | 1)
-    return select(back.equal(x) | _differs(x, x), near, number_of(odd))
+    exact = back.equal(x) | _is_nan(x) if is_float(x.dtype) else back.equal(x)
+    return select(exact, near, number_of(odd))
 
 
 def _absolute(write: Writer, a: Expr) -> Expr:
