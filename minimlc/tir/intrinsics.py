@@ -87,8 +87,8 @@ def _rsqrt(x: np.ndarray) -> np.ndarray:
 
 
 def to_odd_float32(x: np.ndarray) -> np.ndarray:
-    """x in float32; between two of its numbers the one whose last bit is 1. Rounded again, to at most
-    22 bits, it gives what x itself gives (Boldo and Melquiond 2008).
+    """x in float32; between two of its numbers the one whose last bit is 1. Rounded again, to at
+    most 22 bits, it gives what x itself gives (Boldo and Melquiond 2008).
     """
     x = np.asarray(x)
     near = x.astype(np.float32)

@@ -31,8 +31,8 @@ def nearest(value, dtype):
 
 def beside_ties(source, target):
     """Numbers halfway between neighbours of a 16-bit dtype, and those beside them."""
-    numbers = np.arange(2**15, dtype=np.uint16).view(to_numpy(target)).astype(np.float64)
-    numbers = numbers[np.isfinite(numbers)]
+    numbers = np.arange({"float16": 0x7C00, "bfloat16": 0x7F80}[target], dtype=np.uint16)
+    numbers = numbers.view(to_numpy(target)).astype(np.float64)
     end = 2 * numbers[-1] - numbers[-2]
     ties = ((np.append(numbers[1:], end) + numbers) / 2)[np.arange(len(numbers)) % 61 < 2]
     ties = np.append(ties, (numbers[-1] + end) / 2)
@@ -67,4 +67,5 @@ def test_ties_and_what_is_beside_them(target, dtype, source):
     values = beside_ties(source, dtype)
     wanted = np.array([nearest(value, dtype) for value in values.tolist()])
     np.testing.assert_array_equal(cast_to(target, values, dtype).astype(np.float64), wanted)
-    np.testing.assert_array_equal(converted(values, dtype).astype(np.float64), wanted)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(converted(values, dtype).astype(np.float64), wanted)
