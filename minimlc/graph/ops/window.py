@@ -272,9 +272,9 @@ def _greatest(x: Values, *, window: Window, counted: Around) -> Values:
 
 
 def _means_of_arrays(x: np.ndarray, window: Window, counted: Around) -> np.ndarray:
-    rest = tuple((a - c, b - d) for (a, b), (c, d) in zip(window.around, counted, strict=True))
+    rest = [(a - c, b - d) for (a, b), (c, d) in zip(window.around, counted, strict=True)]
     ones = np.pad(np.ones_like(x), ((0, 0), (0, 0), *counted), constant_values=1)
-    counts = _windows(ones, window._replace(around=rest), x.dtype.type(0))
+    counts = _windows(ones, window._replace(around=(rest[0], rest[1])), x.dtype.type(0))
     return _windows(x, window, x.dtype.type(0)).sum((4, 5)) / counts.sum((4, 5))
 
 
