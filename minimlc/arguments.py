@@ -109,7 +109,7 @@ class Arguments:
 
     def _check_slowly(self, arguments: Sequence[Any]) -> tuple[list[np.ndarray], list[int]]:
         """For what the fast path does not take: arrays of other libraries, and mistakes."""
-        arrays = [self._as_array(number, value, view_of) for number, value in enumerate(arguments)]
+        arrays = [self._as_array(number, value) for number, value in enumerate(arguments)]
         for number, array in enumerate(arrays):
             self._check_type(number, array)
             self._check_layout(number, array)
@@ -124,7 +124,7 @@ class Arguments:
                 raise self._overlapping(i, j)
 
     def check_strided(self, values: Sequence[Any]) -> list[np.ndarray]:
-        """The arrays, for the interpreter, which takes numpy's alone, of any strides and address.
+        """The arrays, for the interpreter, which takes them at any strides and address.
 
         So whether two of them meet depends on their elements, not on the memory between.
         """
@@ -148,21 +148,23 @@ class Arguments:
             if other != number and _share_memory(array, each):
                 raise self._overlapping(number, other)
 
-    def _as_array(
-        self, number: int, value: Any, share: Callable[[Any], np.ndarray] | None = None
-    ) -> np.ndarray:
-        """The memory of a numpy array; with `share`, of whatever offers it through DLPack."""
+    def _as_array(self, number: int, value: Any) -> np.ndarray:
+        """The memory of a numpy array, or of whatever offers it through DLPack; numpy's scalars are
+        arrays without axes, but for results.
+        """
         which, parameter = self.which(number), self.parameters[number]
         if parameter.scalar and not hasattr(value, "__dlpack__"):
             return _number(which, parameter.dtype, value)
         if isinstance(value, np.ndarray):
             return _plain_array(which, parameter.name, value)
-        if share is None or isinstance(value, type) or not hasattr(value, "__dlpack__"):
+        if isinstance(value, np.generic) and not parameter.written:
+            return np.asarray(value)
+        if isinstance(value, type) or not hasattr(value, "__dlpack__"):
             why = f"{which} must be an array, got {type(value).__name__}"
             hint = f'numpy.asarray(value, "{parameter.dtype}") makes one'
             raise CallError(why, code="E602", hint=hint)
         try:
-            return share(value)
+            return view_of(value)
         except Exception as error:  # whatever the other library raises
             why = f"{which} cannot be shared with numpy: {str(error) or type(error).__name__}"
             hint = "move it to the CPU and detach it first"

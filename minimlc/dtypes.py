@@ -32,7 +32,9 @@ _RECORDS = (
     DType("int16", 16, "int", np.dtype(np.int16)),
     DType("int8", 8, "int", np.dtype(np.int8)),
     DType("uint8", 8, "uint", np.dtype(np.uint8)),
+    DType("uint16", 16, "uint", np.dtype(np.uint16)),
     DType("uint32", 32, "uint", np.dtype(np.uint32)),
+    DType("uint64", 64, "uint", np.dtype(np.uint64)),
     DType("bool", 8, "bool", np.dtype(np.bool_)),
 )
 DTYPES = {record.name: record for record in _RECORDS}

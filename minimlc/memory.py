@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from threading import Thread
+from typing import Any
 
 import numpy as np
 
@@ -59,3 +60,12 @@ def _collapse(large: Iterable["weakref.ref[np.ndarray]"]) -> None:
     pages = {page for start, end in ends for page in range(start // PAGE, -(-end // PAGE))}
     for page in sorted(pages):
         advise(ctypes.c_void_p(page * PAGE), ctypes.c_size_t(PAGE), COLLAPSE)
+
+
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The shape of an array, or of what DLPack alone shares; None for what is neither."""
+    if isinstance(value, type):
+        return None
+    if not hasattr(value, "shape") and hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value).shape
+    return getattr(value, "shape", None)

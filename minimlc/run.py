@@ -16,6 +16,7 @@ from minimlc.graph.execute import execute as execute_graph
 from minimlc.graph.ops import evaluate
 from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import halves, labelled
+from minimlc.memory import shape_of
 from minimlc.module import IRModule, not_a_module
 from minimlc.registry import get_function
 from minimlc.specialize import check_told, instance_for
@@ -128,11 +129,12 @@ def types_of(func: graph.Function, args: Sequence[Any]) -> list[graph.Type]:
         why = f"the function takes {len(labels)} array(s), got {len(values)}"
         raise CallError(why, code="E601")
     for (name, kind), value in zip(labels, values, strict=True):
-        if isinstance(value, type) or not isinstance(getattr(value, "shape", None), tuple):
+        if not isinstance(shape_of(value), tuple):
             why = f'argument "{name}" must be an array, got {type(value).__name__}'
             hint = f'numpy.asarray(value, "{kind.dtype}")'
             raise CallError(why, code="E602", hint=hint)
-    return [graph.TensorType(v.shape, k.dtype) for (_, k), v in zip(labels, values, strict=True)]
+    pairs = zip(labels, values, strict=True)
+    return [graph.TensorType(shape_of(value) or (), kind.dtype) for (_, kind), value in pairs]
 
 
 def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:

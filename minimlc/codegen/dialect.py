@@ -14,7 +14,7 @@ from minimlc.node import Mutator
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import definition, operands, operation, rounded, written_out
 from minimlc.tir.nodes import Cast, Const, Expr, Intrin
-from minimlc.tir.values import HALF
+from minimlc.tir.values import HALF, rounds_twice
 
 EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
 """Operations whose results on 16-bit floats are those on the same values in float32."""
@@ -66,6 +66,8 @@ class Legalize(Mutator):
 
     def visit_Cast(self, item: Cast) -> Expr:
         item = self.visit_children(item)
+        if rounds_twice(item.a.dtype, item.dtype):
+            return Cast(item.dtype, self._computed(Intrin("odd_float32", (item.a,))))
         if item.dtype in HALF and item.a.dtype not in ("float32", item.dtype):
             return Cast(item.dtype, self._computed(Cast("float32", item.a)))
         return self._computed(item)

@@ -12,7 +12,7 @@ import numpy as np
 from minimlc.dtypes import integer_range, is_float, is_integer, to_numpy
 from minimlc.tir.intrinsics import RECORDS
 from minimlc.tir.operators import COMPARISONS, OPERATORS
-from minimlc.tir.values import HALF
+from minimlc.tir.values import HALF, to_half
 
 Value = Any
 """A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""
@@ -53,5 +53,5 @@ def cast_values(source: str, target: str, a: Value) -> Value:
         inside = np.where((wide > low) & (wide < high), wide, 0.0).astype(kind)
         return np.where(wide >= high, high, np.where(wide <= low, low, inside))[()]  # of NaN, 0
     if target in HALF:
-        a = a.astype(np.float32)
+        return to_half(np.asarray(a), target)[()]
     return a.astype(kind)

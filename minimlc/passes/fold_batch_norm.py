@@ -118,7 +118,7 @@ def _with_bias(match: Match) -> Expr:
 x, w = p.wildcard("x"), p.const("w")
 s, t = p.const("s", dtype=FLOATS), p.const("t", dtype=FLOATS)
 LINEAR = [operator(name, x, w) for name in ("conv2d", "conv1d", "dense", "matmul")]
-linear = reduce(or_, LINEAR).has(used_once=True)
+linear = reduce(or_, LINEAR).has(used_once=True, where=lambda call: len(call.args[1].shape) > 1)
 shifted = (linear + t).has(used_once=True)
 RULES: tuple[Rule, ...] = (
     (linear * s, _scaled(np.multiply, shifts=False)),

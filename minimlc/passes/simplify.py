@@ -8,7 +8,7 @@ from operator import or_
 import ml_dtypes
 import numpy as np
 
-from minimlc.dtypes import holds, is_float
+from minimlc.dtypes import DTYPES, holds, is_float
 from minimlc.graph.nodes import Call, Expr, constant
 from minimlc.graph.ops import call_op, evaluate
 from minimlc.graph.ops.checks import INTEGERS, NUMBERS, axes_of, sizes_of
@@ -131,7 +131,7 @@ def _any_of(names: Iterable[str], part: Pattern) -> Pattern:
 
 
 x, y, z = p.wildcard("x"), p.wildcard("y"), p.wildcard("z")
-n = p.wildcard("n", dtype=[dtype for dtype in NUMBERS if dtype != "uint8"])
+n = p.wildcard("n", dtype=[dtype for dtype in NUMBERS if DTYPES[dtype].kind != "uint"])
 c, d = p.const("c"), p.const("d")
 i, j = p.wildcard("i", dtype=INTEGERS), p.wildcard("j", dtype=INTEGERS)
 

@@ -86,9 +86,32 @@ def _rsqrt(x: np.ndarray) -> np.ndarray:
     return np.asarray(1, np.asarray(x).dtype) / np.sqrt(x)
 
 
+def to_odd_float32(x: np.ndarray) -> np.ndarray:
+    """x in float32; between two of its numbers the one whose last bit is 1. Rounded again, to at
+    most 22 bits, it gives what x itself gives (Boldo and Melquiond 2008).
+    """
+    x = np.asarray(x)
+    near = x.astype(np.float32)
+    back = _back_from_float32(near, x.dtype)
+    beyond = np.where(x < 0, back < x, back > x)
+    odd = (near.view(np.int32) - beyond.astype(np.int32) | 1).view(np.float32)
+    return np.where((back == x) | (x != x), near, odd)
+
+
+def _back_from_float32(near: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Numbers as they were before they were rounded to float32; beyond the last integer, that."""
+    if dtype.kind == "f":
+        return near.astype(dtype)
+    last = np.iinfo(dtype).max
+    inside = near < float(last)
+    return np.where(inside, np.where(inside, near, np.float32(0)).astype(dtype), dtype.type(last))
+
+
 _RECORDS = (
     Intrinsic("exp", 1, FLOAT, np.exp),
     Intrinsic("log", 1, FLOAT, np.log),
+    Intrinsic("log2", 1, FLOAT, np.log2),
+    Intrinsic("log10", 1, FLOAT, np.log10),
     Intrinsic("sqrt", 1, FLOAT, np.sqrt),
     Intrinsic("rsqrt", 1, FLOAT, _rsqrt),
     Intrinsic("tanh", 1, FLOAT, np.tanh),
@@ -115,6 +138,7 @@ _PARTS = (
     Intrinsic("shift_left", 2, WHOLE, np.left_shift),
     Intrinsic("shift_right", 2, WHOLE, np.right_shift),
     *(Intrinsic(f"truncate_{dtype}", 1, FLOAT, np.trunc, dtype) for dtype in INTEGERS),
+    Intrinsic("odd_float32", 1, NUMBER, to_odd_float32, "float32"),
     Intrinsic("fmod", 2, FLOAT, np.fmod),
     Intrinsic("copysign", 2, FLOAT, np.copysign),
     Intrinsic("erfc", 1, FLOAT, np.vectorize(math.erfc)),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.errors import CallError, CompileError, shown
+from minimlc.memory import shape_of
 from minimlc.node import Mutator, replace
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.ranges import Ranges
@@ -170,8 +171,8 @@ class _Call:
         """The axes of an array whose sizes are variables, and their sizes in the call."""
         if not isinstance(buffer, Buffer) or buffer.scope == SCALAR:
             return
-        got = getattr(self.args[number], "shape", None)
-        if got is None or isinstance(self.args[number], type):
+        got = shape_of(self.args[number])
+        if got is None:
             kind = type(self.args[number]).__name__
             why = f"{self.which(number)} must be an array, got {kind}"
             raise CallError(why, code="E602", hint=f'numpy.asarray(value, "{buffer.dtype}")')

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
-from minimlc.tir.intrinsics import RECORDS
+from minimlc.tir.intrinsics import RECORDS, to_odd_float32
 from minimlc.tir.nodes import Const
 from minimlc.tir.operators import COMPARISONS, OPERATORS, UNARY
 
@@ -53,15 +53,29 @@ def converter(source: str, target: str) -> Callable[[Any], Any]:
         return lambda value: wrap(int(value))
     make, exact = to_numpy(target).type, to_numpy(source).type
     if target in HALF:
-        return lambda value: make(np.float32(exact(value)))
+        return lambda value: to_half(np.asarray(value, exact), target)[()]
     return lambda value: make(exact(value))
+
+
+def rounds_twice(source: str, target: str) -> bool:
+    """Whether a number may be another one in a 16-bit dtype if it is rounded to float32 first:
+    integers are exact there up to 2**24, and the greatest float16 is less.
+    """
+    wide = is_integer(source) and DTYPES[source].bits >= 32 and target == "bfloat16"
+    return target in HALF and (source == "float64" or wide)
+
+
+def to_half(array: np.ndarray, dtype: str) -> np.ndarray:
+    """Numbers as 16-bit floats, rounded once."""
+    odd = rounds_twice(array.dtype.name, dtype)
+    return (to_odd_float32(array) if odd else array.astype(np.float32)).astype(to_numpy(dtype))
 
 
 def converted(array: np.ndarray, dtype: str) -> np.ndarray:
     """An array as another dtype, each element as `Cast` defines it."""
     new = to_numpy(dtype)
     if dtype in HALF:
-        return array.astype(np.float32).astype(new)
+        return to_half(array, dtype)
     if not is_float(array.dtype.name) or not is_integer(dtype):
         return array.astype(new)
     low, high = map(new.type, integer_range(dtype))

@@ -38,7 +38,7 @@ from tests.codegen.machines import OLDEST, X86
 from tests.codegen.test_llvm_ops import KINDS, allowed
 
 pytestmark = pytest.mark.requires("cc")
-INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
+INTEGERS = tuple(name for name, record in DTYPES.items() if record.kind in ("int", "uint"))
 
 
 def all_operators(dtypes=DTYPES, kinds=KINDS) -> Batch:
@@ -61,7 +61,7 @@ def integer_corners(dtypes=INTEGERS) -> Batch:
     """Division by constants, unary operators, and expressions whose parts overflow."""
     batch = Batch()
     for dtype in dtypes:
-        for divisor in (1, 3, 8, *(() if dtype == "uint8" else (-3, -1))):
+        for divisor in (1, 3, 8, *(() if dtype.startswith("u") else (-3, -1))):
             batch.add("serial", lambda a, d=divisor: a // d, [dtype])
             batch.add("serial", lambda a, d=divisor: a % d, [dtype])
         for op in ("-", "~"):

@@ -1,6 +1,7 @@
 """The stated bounds of the functions in float32, special values, and the same bits everywhere."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ POWERS = [*SPECIAL, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1e10, 2.0**24 - 1, 1.000000
 TRUE = {
     "exp": np.exp,
     "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf, [np.float64]),
     "sigmoid": lambda x: np.where(x < 0, np.exp(-abs(x)), 1) / (1 + np.exp(-abs(x))),
@@ -49,12 +52,15 @@ def kernel(name, size, target="llvm", kind="vectorized", dtype="float32"):
     params = [Buffer(f"x{number}", (size,), dtype) for number in range(arity)]
     out, i = Buffer("out", (size,), dtype), Var("i")
     body = For(i, index(size), kind, store(out, (i,), intrin(name, *(p[i] for p in params))))
-    return build(PrimFunc((*params, out), (), body), target, cache=False)["main"]
+    func = PrimFunc((*params, out), (), body)
+    if target == "interpreter":
+        return partial(interpret, IRModule({"main": func}), "main")
+    return build(func, target, cache=False)["main"]
 
 
 def computed(name, arrays, target="llvm", kind="vectorized"):
     out = np.zeros_like(arrays[0])
-    kernel(name, len(out), target, kind)(*arrays, out)
+    kernel(name, len(out), target, kind, out.dtype.name)(*arrays, out)
     return out
 
 
@@ -140,7 +146,10 @@ def test_only_machines_with_powers_of_two_scale():
         assert ("@llvm.ldexp.v64f32.v64i32(" in library.source("llvm")) is scales
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sigmoid", "gelu", "sin", "cos"])
+ENDS = ("exp", "log", "log2", "log10", "tanh", "erf", "sigmoid", "gelu", "sin", "cos")
+
+
+@pytest.mark.parametrize("name", ENDS)
 def test_zeros_and_ends_are_numpys(name):
     x = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan])
     with np.errstate(all="ignore"):
@@ -149,6 +158,22 @@ def test_zeros_and_ends_are_numpys(name):
     np.testing.assert_array_equal(got, want)
     known = ~np.isnan(want)  # The sign of a NaN means nothing; numpy's is another on other CPUs.
     np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "target", ["interpreter", "python", *MACHINES, pytest.param("c", marks=CC)]
+)
+def test_logarithms_of_powers_of_their_base_are_whole(target, dtype):
+    """Subnormal ones, too, where they are exact; and 2 to whole powers."""
+    info = np.finfo(dtype)
+    twos = np.arange(info.minexp - info.nmant, info.maxexp)
+    tens = np.arange(-307 if dtype == "float64" else -37, 309 if dtype == "float64" else 39)
+    for name, base, exponents in (("log2", 2, twos), ("log10", 10, tens)):
+        x = np.array([float(f"1e{e}") if base == 10 else 2.0**e for e in exponents]).astype(dtype)
+        assert (computed(name, [x], target, "serial") == exponents).all()
+    two, powers = np.full(len(twos), 2, dtype), twos.astype(dtype)
+    assert (computed("pow", [two, powers], target, "serial") == 2.0**powers).all()
 
 
 def test_special_powers_are_numpys():

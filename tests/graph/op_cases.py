@@ -20,7 +20,7 @@ from minimlc.graph.builder import BlockBuilder
 from minimlc.graph.nodes import Call, TensorType, Var, tensor_types
 from minimlc.graph.ops import OPS, call_op, evaluate, lower
 from minimlc.module import IRModule
-from tests.graph.op_samples import INDEX_RANGE, SAMPLES, UNIT, WITH_NAN
+from tests.graph.op_samples import INDEX_RANGE, ROUNDED_UP, SAMPLES, UNIT, WITH_NAN
 
 Shape = tuple[int, ...]
 
@@ -163,6 +163,8 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
         ([(2, 7), (2, 3)], {"axis": 1}),
         ([(5,), ()], {}),
         ([(2, 3), (2, 2)], {"axis": None}),
+        ([(5, 3), (4,)], {"mode": "clip"}),
+        ([(2, 4), (3, 2)], {"axis": -1, "mode": "wrap"}),
     ],
     "conv2d": [
         ([(1, 2, 5, 7), (3, 2, 3, 3)], {}),
@@ -175,7 +177,15 @@ SPECIAL: dict[str, list[tuple[list[Any], dict[str, Any]]]] = {
         ([(1, 5, 6, 2), (3, 2, 3, 3)], {"data_layout": "NHWC", "out_layout": "NCHW"}),
     ],
     "max_pool2d": POOL,
-    "avg_pool2d": [*POOL, ([(1, 1, 5, 5)], {**POOL[1][1], "count_include_pad": True})],
+    "avg_pool2d": [
+        *POOL,
+        ([(1, 1, 5, 5)], {**POOL[1][1], "count_include_pad": True}),
+        ([(1, 2, 6, 7)], {"pool_size": 3, "strides": 2, "padding": 1, **ROUNDED_UP}),
+        (
+            [(1, 1, 8, 7)],
+            {"pool_size": 2, "dilation": (3, 2), "padding": (0, 1), "ceil_mode": True},
+        ),
+    ],
     "adaptive_avg_pool2d": [
         ([(1, 2, 6, 4)], {"output_size": 2}),
         ([(2, 1, 3, 5)], {"output_size": (1, 1)}),

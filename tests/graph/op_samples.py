@@ -13,6 +13,7 @@ SCAN: Samples = [
     ([(9,)], {"axis": 0, "exclusive": True, "reverse": True}),
     ([(0, 2)], {"axis": 0, "exclusive": True}),
 ]
+ROUNDED_UP = {"ceil_mode": True, "count_include_pad": True}
 LOSS: Samples = [([(7,), (7,)], {}), ([(2, 3), (2, 3)], {"reduction": "none"})]
 CLASSES: Samples = [
     ([(4, 5), (4,)], {}),
@@ -202,6 +203,7 @@ SAMPLES |= {
         f"{kind}_pool1d": [
             ([(1, 2, 7)], {"pool_size": 3}),
             ([(2, 1, 6)], {"pool_size": 2, "strides": 1, "padding": (1, 0)}),
+            ([(1, 2, 8)], {"pool_size": 3, "strides": 2, "padding": 1, "ceil_mode": True}),
         ]
         for kind in ("max", "avg")
     },
@@ -209,6 +211,7 @@ SAMPLES |= {
         f"{kind}_pool3d": [
             ([(1, 2, 4, 5, 4)], {"pool_size": 2}),
             ([(1, 1, 5, 4, 3)], {"pool_size": (3, 2, 2), "strides": (2, 1, 1), "padding": 1}),
+            ([(1, 1, 6, 5, 4)], {"pool_size": 3, "strides": 2, "padding": 1, **ROUNDED_UP}),
         ]
         for kind in ("max", "avg")
     },
@@ -251,6 +254,7 @@ SAMPLES |= {
         ([(2, 3, 1, 2), (2, 3, 1, 2), (2, 3, 1, 2), (3, 3)], {"scale": 0.5}),
         ([(1, 3, 4, 2), (1, 5, 2, 2), (1, 5, 2, 2)], {"causal_mask": "BottomRight"}),
         ([(1, 4, 2, 2), (1, 4, 1, 2), (1, 4, 1, 3)], {"causal_mask": "TopLeft"}),
+        ([(2, 5, 2, 3), (2, 2, 2, 3), (2, 2, 2, 3)], {"causal_mask": "BottomRight"}),
     ],
     "quantize": [
         ([(7,), (1,), (1,)], {"dtype": "uint8"}),

@@ -48,7 +48,7 @@ SEQUENCE = Var("x", TensorType((2, 1, 5), "float32"))
         ("E203", lambda: op.scatter_elements(X, J, V), ("updates have shape (4,)",)),
         ("E204", lambda: op.scatter_elements(X, J, X, reduction="sub"), ("got 'sub'",)),
         ("E203", lambda: op.scatter_nd(X, J, X), ("do not fit",)),
-        ("E204", lambda: op.topk(X, k=5), ("k=5 is not between 1 and the 4 elements",)),
+        ("E204", lambda: op.topk(X, k=5), ("k=5 is not between 0 and the 4 elements",)),
         ("E204", lambda: op.one_hot(I, depth=-1), ("depth is an integer >= 0",)),
         ("E204", lambda: op.pad(X, ((3, 0), (0, 0)), mode="reflect"), ("axis 0 has size 3",)),
         ("E204", lambda: op.pad(X, ((0, 0), (0, 0)), mode="mirror"), ("got 'mirror'",)),
@@ -263,10 +263,3 @@ def test_the_last_of_several_updates_stays():
     places, u = Var("i", TensorType((4,), "int64")), Var("u", TensorType((4,), "float32"))
     call = op.scatter_elements(y, places, u)
     assert evaluate(call, [x, np.array([0, -1, 0, 9]), updates]).tolist() == [3, 0, 4]
-
-
-def test_queries_that_see_no_key_are_nan():
-    q, k = (Var(n, TensorType((1, size, 1, 1), "float32")) for n, size in (("q", 3), ("k", 1)))
-    call = op.attention(q, k, k, causal_mask="BottomRight")
-    ones = np.ones((1, 3, 1, 1), "float32")
-    assert np.isnan(evaluate(call, [ones, ones[:, :1], ones[:, :1]]).ravel()).tolist() == [1, 1, 0]

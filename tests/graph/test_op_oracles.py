@@ -318,7 +318,8 @@ def pool(name: str, count: int) -> Oracle:
         x = torch.tensor(x).double()
         if isinstance(padding, tuple):  # zeros count, and where they do not, that is another mean
             x, padding = F.pad(x, padding, value=-np.inf if name == "max" else np.nan), 0
-        options = {"dilation": attrs["dilation"]} if name == "max" else {"count_include_pad": False}
+        own = "dilation" if name == "max" else "count_include_pad"
+        options = {key: attrs[key] for key in (own, "ceil_mode")}
         result = function(x, pool_size, strides, padding, **options)
         if np.isnan(result.numpy()).any():
             windows = x.unfold(2, pool_size, strides)
@@ -340,7 +341,9 @@ def adaptive(name: str) -> Oracle:
     return apply
 
 
-def attention(q: Any, k: Any, v: Any, bias: Any = None, *, scale: Any, causal_mask: Any) -> Any:
+def attention(
+    q: Any, k: Any, v: Any, bias: Any = None, *, scale: Any, causal_mask: Any, masked: str
+) -> Any:
     q, k, v = (torch.tensor(a).double().transpose(1, 2) for a in (q, k, v))
     rows, columns = q.shape[2], k.shape[2]
     seen = np.tri(rows, columns, columns - rows if causal_mask == "BottomRight" else 0)

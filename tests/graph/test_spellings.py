@@ -313,8 +313,6 @@ def test_options_that_do_not_fit():
     refused("E204", 'R.nn.conv2d(x, w, out_layout="NC")', "out_layout")
     refused("E204", 'R.nn.conv2d(x, w, out_dtype="int8")', "float32")
     refused("E204", 'R.nn.conv2d(x, w, out_dtype="flot32")', '"float32"')
-    whole = "padding=1, ceil_mode=True, count_include_pad=True"
-    refused("E204", f"R.nn.avg_pool2d(x, pool_size=3, strides=2, {whole})", "ceil_mode")
     refused("E204", "R.nn.adaptive_avg_pool2d(x, output_size=0)", "cut into 0 parts")
 
 
@@ -346,6 +344,12 @@ def test_each_window_with_an_element_has_a_greatest_one():
         "R.nn.avg_pool2d(x, pool_size=2, strides=1, dilation=3, padding=1, count_include_pad=True)"
     )
     assert pools(call) == [[0]]
+
+
+def test_what_ceil_mode_adds_behind_the_padding_does_not_count():
+    call = "R.nn.avg_pool2d(x, pool_size=2, strides=2, ceil_mode=True, padding=1, {})"
+    assert pools(call.format("count_include_pad=True")) == [[0.25, 0.5], [0.75, 1]]
+    assert pools(call.format("count_include_pad=False")) == [[1, 2], [3, 4]]
 
 
 # Operators that are said by others

@@ -290,3 +290,23 @@ def test_sums_in_another_dtype_are_scaled_there():
 
 def test_it_is_not_in_the_default_pipeline():
     assert not {fold_batch_norm, combine_parallel_matmul} & {*passes.default_pipeline}
+
+
+def test_a_matrix_by_a_vector_has_no_channels():
+    """A scale of each row is none of the vector's elements; by one of all, the sums could be."""
+    before = module(
+        (tensor("x", (4, 4)),), lambda x: op.multiply(op.matmul(x, weights(4)), weights(4))
+    )
+    assert fold_batch_norm(before) is before
+
+
+@pytest.mark.parametrize("name", ["matmul", "dense"])
+def test_products_of_a_vector(name):
+    def body(v, w):
+        turned = op.permute_dims(w, (1, 0))
+        both = [getattr(op, name)(v, each) for each in (w, turned)]
+        return op.add(*both)
+
+    before = module((tensor("v", (4,)), tensor("w", (4, 4))), body)
+    for transform in (fold_transposes, combine_parallel_matmul):
+        assert_same(before, settled(transform, before))

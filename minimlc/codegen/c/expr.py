@@ -31,13 +31,13 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.values import HALF
 
-SMALL = ("int16", "int8", "uint8")
+SMALL = ("int16", "int8", "uint16", "uint8")
 """Integers that C computes as `int`."""
 
-UNSIGNED = "uint32"
+UNSIGNED = ("uint64", "uint32")
 """What C computes as it is, wrapping as ours does."""
 
-INTEGERS = ("int64", "int32", UNSIGNED, *SMALL)
+INTEGERS = ("int64", "int32", *UNSIGNED, *SMALL)
 TYPES = {
     "float64": ("f64", "double", "double"),
     "float32": ("f32", "float", "float"),
@@ -48,7 +48,9 @@ TYPES = {
     "int16": ("i16", "int16_t", "int16_t"),
     "int8": ("i8", "int8_t", "int8_t"),
     "uint8": ("u8", "uint8_t", "uint8_t"),
+    "uint16": ("u16", "uint16_t", "uint16_t"),
     "uint32": ("u32", "uint32_t", "uint32_t"),
+    "uint64": ("u64", "uint64_t", "uint64_t"),
     "bool": ("bool", "bool", "uint8_t"),
 }
 """Each dtype in the names of helpers, the C type it is computed in, and that of its elements."""
@@ -131,6 +133,8 @@ class Expressions(Visitor):
         if not self._is_own(item):
             result = call(function_name(op, dtype), a, b)
             return self._narrow(result, item) if op in ("//", "%") else result
+        if op == "*" and dtype == "uint16" and self.bounds.wraps(item):
+            a = converted(a, "uint32_t")  # not C's int, which overflows
         added = item.b.value if isinstance(item.b, Const) else 0
         if op == "+" and is_integer(dtype) and -(2**31) < added < 0:
             op, b = "-", Text(str(-added))  # a - 1 for a + -1
@@ -204,7 +208,9 @@ def constant(item: Const) -> Text:
     value = int(item.value)
     if DTYPES[item.dtype].kind == "uint":
         number = str(value & integer_range(item.dtype)[1])
-        return Text(f"{number}u" if item.dtype == UNSIGNED else number)
+        if item.dtype == "uint64":
+            return converted(Text(f"{number}u"), "uint64_t")
+        return Text(f"{number}u" if item.dtype in UNSIGNED else number)
     bits = 64 if item.dtype == INDEX else 32
     if value == -(2 ** (bits - 1)):
         return Text(f"INT{bits}_MIN")

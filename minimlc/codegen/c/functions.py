@@ -28,7 +28,7 @@ from minimlc.codegen.c.names import LOCAL, unique_names
 from minimlc.codegen.c.stmt import SYNTAX
 from minimlc.codegen.dialect import Dialect, Legalize, halves_in_float32, is_count
 from minimlc.codegen.source.writer import Infix, Statements, Text, call
-from minimlc.dtypes import DTYPES, INDEX
+from minimlc.dtypes import DTYPES
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.float_steps import Program
 from minimlc.tir.math.scalars import definition
@@ -66,7 +66,7 @@ class _Steps(Expressions):
         name = item.name
         arguments = [self.visit(argument) for argument in item.args]
         if name == "shift_left":
-            first = converted(arguments[0], "uint64_t" if item.dtype == INDEX else "uint32_t")
+            first = converted(arguments[0], f"uint{max(DTYPES[item.dtype].bits, 32)}_t")
             return converted(MACHINE[name].of(first, arguments[1]), VALUE[item.dtype])
         if name in MACHINE:
             return MACHINE[name].of(*arguments)
@@ -147,12 +147,13 @@ def _machine() -> Iterator[Named]:
             yield _inline(c, f"{name}_{t}", f"{c} a, {c} b", code, note=note)
 
 
-_WIDE = ("float64", "float32", "int64", "int32", UNSIGNED)
+_WIDE = ("float64", "float32", "int64", "int32", *UNSIGNED)
 
 FUNCTIONS = {
     **dict(_machine()),
     **_defined(("//", "%", "min", "max", *filterfalse(is_formula, INTRINSICS)), _WIDE),
     **_defined(("<<", ">>"), INTEGERS),
+    **_defined(("odd_float32",), _WIDE),
     **_named({f"to_{SHORT[dtype]}": (f"to_{dtype}", "float64") for dtype in INTEGERS}),
     **_named({f"{SHORT[dtype]}_to_f32": (f"load_{dtype}", "int32") for dtype in HALF}),
     **_named({f"f32_to_{SHORT[dtype]}": (f"store_{dtype}", "float32") for dtype in HALF}),

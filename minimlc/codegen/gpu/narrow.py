@@ -13,7 +13,7 @@ from minimlc.node import Mutator, replace
 from minimlc.tir import nodes as tir
 
 NARROW = "int32"
-_WITHIN = ("int32", "int16", "int8", "uint8")
+_WITHIN = ("int32", "int16", "int8", "uint16", "uint8")
 """Integers of which every value fits."""
 
 

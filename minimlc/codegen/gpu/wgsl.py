@@ -36,7 +36,8 @@ SYNTAX = C_SYNTAX._replace(
 _OWN = ["sqrt", "floor", "ceil", "trunc", "round", "abs", "copysign", "isnan", "exp", "log", "tanh"]
 """The language's functions, or ours of that name. An implementation may reorder sums, so our
 polynomials, which round by adding a large number, would go wrong: exp and log are its own (off by
-3 + 2 |x| and 3 units in the last place), tanh is made of them."""
+3 + 2 |x| and 3 units in the last place), tanh is made of them. Ours of log2 and
+log10 do not round so, and are exact where they have to be."""
 _ADD, _SUBTRACT, _TIMES, _OVER = (OPERATORS[sign].of for sign in "+-*/")
 _FORMULAS: dict[str, Callable[..., Text]] = {
     **{name: MACHINE[name].of for name in ("shift_left", "shift_right", "quotient")},
@@ -137,7 +138,7 @@ def functions() -> Mapping[str, str]:
     operations = ("//", "%", "min", "max", "<<", ">>", *INTRINSICS)
     named = {function_name(*pair): pair for pair in product(operations, dtypes)}
     named |= {f"to_{SHORT[dtype]}": (f"to_{dtype}", "float32") for dtype in dtypes[1:]}
-    programs = {name: definition(*pair, approximate=False) for name, pair in named.items()}
+    programs = {name: _definition(*pair) for name, pair in named.items()}
     spelled = ((name, item) for name, item in programs.items() if item and _has_all(item))
     return {**_MACHINE, **{name: _function(name, item) for name, item in spelled}}
 
@@ -147,8 +148,12 @@ def _is_spelled(item: Intrin) -> bool:
     name, dtype = item.name, item.args[0].dtype
     if name in (*_FORMULAS, *_OWN):
         return True
-    program = definition(name, dtype, approximate=False)
+    program = _definition(name, dtype)
     return program is not None and _has_all(program)
+
+
+def _definition(name: str, dtype: str) -> Program | None:
+    return definition(name, dtype, approximate=name in ("log2", "log10"))
 
 
 def _has_all(program: Program) -> bool:

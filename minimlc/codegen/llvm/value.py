@@ -29,7 +29,9 @@ REGISTER = {
     "int16": "i16",
     "int8": "i8",
     "uint8": "i8",
+    "uint16": "i16",
     "uint32": "i32",
+    "uint64": "i64",
     "bool": "i1",
     "half": "half",
 }

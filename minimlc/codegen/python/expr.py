@@ -66,6 +66,8 @@ def inside(number, *index):
 NAMED = {"min": "minimum", "max": "maximum"}
 NUMPY = {"round": "rint"}
 """numpy's names of intrinsics, where they differ."""
+VIEWED = ("bits", "number")
+"""Functions that are another view of the same bits."""
 _DIVISIONS = {"//": "floordiv", "%": "modulo"}
 
 CHOICE, OR, AND, NOT, COMPARE, BIT_OR, BIT_XOR, BIT_AND, SHIFT, ADD, MULTIPLY, NEGATE = range(12)
@@ -260,6 +262,8 @@ class Expressions(Visitor):
     def visit_Intrin(self, item: Intrin) -> Text:
         dtype, name = item.args[0].dtype, item.name
         arguments = [self.scalar(x) for x in item.args]
+        if name in VIEWED:
+            return Text(f"{arguments[0].inside(ATOM)}.view({self.shared.word(item.dtype)})")
         if name.startswith("truncate_"):
             return self.converted(item.dtype, arguments[0])
         if name != "abs" and definition(name, dtype, approximate=False) is not None:

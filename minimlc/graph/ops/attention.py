@@ -1,5 +1,6 @@
 """Attention, and the embedding of positions that goes with it."""
 
+from functools import partial
 from math import inf, prod, sqrt
 from typing import Any
 
@@ -7,7 +8,7 @@ from minimlc.graph.ops.broadcast import where
 from minimlc.graph.ops.checks import refuse
 from minimlc.graph.ops.linear import matmul
 from minimlc.graph.ops.record import composite
-from minimlc.graph.ops.reduction import softmax
+from minimlc.graph.ops.reduction import of_rows, weights_of
 from minimlc.graph.ops.shape import expand_dims, permute_dims, repeat, reshape, squeeze
 from minimlc.graph.ops.slicing import concat, split
 from minimlc.graph.ops.values import iota, named, spread
@@ -42,12 +43,16 @@ def _attention(
     *,
     scale: float | None = None,
     causal_mask: str | None = None,
+    masked: str = "zero",
 ) -> Any:
     """softmax(query @ key.T * scale + bias) @ value for each batch and head (Vaswani et al. 2017);
     all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None. Fewer heads of
     key and value are each for several of the query (Ainslie et al. 2023). With a `causal_mask`,
-    "TopLeft" or "BottomRight", no query sees keys behind it; one that sees none gives NaN.
+    "TopLeft" or "BottomRight", no query sees keys behind it. One that sees none (the mask or a bias
+    of -inf hides all) gives zeros, or NaN if `masked` is "nan".
     """
+    if masked not in ("zero", "nan"):
+        refuse(f'masked is "zero" or "nan", got {masked!r}', "E204")
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim != 4:
             refuse(f"{name} has {x.ndim} dimension(s), it must be (batch, length, heads, size)")
@@ -56,7 +61,9 @@ def _attention(
     factor = 1 / sqrt(query.shape[3]) if scale is None else float(scale)
     scores = matmul(q, permute_dims(key, axes=(0, 2, 3, 1))) * factor
     scores = scores if bias is None else scores + bias
-    weights = softmax(scores if causal_mask is None else _causal(scores, causal_mask))
+    scores = scores if causal_mask is None else _causal(scores, causal_mask)
+    hidden = bias is not None or causal_mask == "BottomRight"  # else each query sees the first key
+    weights = of_rows(partial(weights_of, masked=masked == "zero" and hidden), scores, 3)
     return permute_dims(matmul(named(weights, "attention_weights"), v), axes=(0, 2, 1, 3))
 
 

@@ -7,7 +7,8 @@ from minimlc.errors import OpError
 from minimlc.sizes import Size
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8")
+INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
+INTEGERS = (*INDICES, "uint64")
 NUMBERS = FLOATS + INTEGERS
 BOOL = ("bool",)
 ALL = NUMBERS + BOOL

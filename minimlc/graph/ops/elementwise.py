@@ -55,6 +55,8 @@ def cast(x: Values, *, dtype: str) -> Values:
 absolute = _function("abs", "|x|", NUMBERS)
 exp = _function("exp", "e to the power of x")
 log = _function("log", "The natural logarithm of x")
+log2 = _function("log2", "The logarithm of x to the base 2, exact for its powers")
+log10 = _function("log10", "The logarithm of x to the base 10, exact for its powers")
 sqrt = _function("sqrt", "The square root of x")
 rsqrt = _function("rsqrt", "1 / sqrt(x)")
 tanh = _function("tanh", "The hyperbolic tangent of x")
@@ -84,14 +86,14 @@ def _leaky_relu(x: Any, *, alpha: float = 0.01) -> Any:
 
 
 def _clip(x: Any, *, min: float, max: float) -> Any:
-    """min where x < min, max where x > max, else x; NaN stays NaN."""
+    """min where x < min, max where x > max, else x; max for all where min > max. NaN stays NaN."""
     dtype = x.native.dtype if isinstance(x, Values) else x.dtype.name
     for name, bound in (("min", min), ("max", max)):
         kinds = (int, float) if is_float(dtype) else (int,)
         if not isinstance(bound, kinds) or isinstance(bound, bool):
             refuse(f"{name}={bound!r} is not a value of {dtype}", "E204")
-    if not min <= max:
-        refuse(f"min={min} is greater than max={max}", "E204")
+    if min != min or max != max:
+        refuse(f"min={min} and max={max} are numbers, not NaN", "E204")
     lowest, highest = whole_range(dtype) or (min, max)
     low, high = (sorted((lowest, bound, highest))[1] for bound in (min, max))
     return minimum(maximum(x, low), high)

@@ -34,7 +34,7 @@ from minimlc.graph.ops.elementwise import (
 from minimlc.graph.ops.record import composite
 from minimlc.graph.ops.values import named
 
-LOG_2, LOG_10, FAR = log_of(2), log_of(10), 1e9
+LOG_2, FAR = log_of(2), 1e9
 """Beyond `FAR`, 1 + x * x is x * x in float64 too."""
 
 
@@ -98,8 +98,6 @@ def _logaddexp(x: Any, y: Any) -> Any:
 
 
 exp2 = composite("exp2", lambda x: power(full_like(x, value=2.0), x), "2 to the power of x.")
-log2 = composite("log2", lambda x: log(x) / LOG_2, "The logarithm of x to the base 2.")
-log10 = composite("log10", lambda x: log(x) / LOG_10, "The logarithm of x to the base 10.")
 logaddexp = composite("logaddexp", _logaddexp)
 
 

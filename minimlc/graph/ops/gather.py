@@ -9,28 +9,17 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import is_float
-from minimlc.graph.ops.broadcast import maximum, minimum, where
-from minimlc.graph.ops.checks import ALL, INTEGERS, NUMBERS, axis_of, refuse, resized
+from minimlc.graph.ops.broadcast import where
+from minimlc.graph.ops.checks import ALL, INDICES, INTEGERS, NUMBERS, axis_of, refuse, resized
 from minimlc.graph.ops.create import full
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import broadcast_to, expand_dims, reshape, squeeze
-from minimlc.graph.ops.slicing import strided_slice, take
+from minimlc.graph.ops.slicing import inside, strided_slice, take
 from minimlc.graph.ops.values import Values, iota, named, nothing, spread
-from minimlc.sizes import names_in
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, index, intrin, select
 
-OF_INDICES = (("indices", INTEGERS),)
-
-
-def _inside(indices: Any, size: int) -> Any:
-    """Indices into an axis of that size; over arrays, too."""
-    places = indices.astype("int64")
-    if 0 in indices.shape:
-        return places
-    if size == 0 and not names_in(indices.shape):
-        refuse("there is nothing at an index: the axis has size 0")
-    return minimum(maximum(where(places < 0, places + size, places), 0), size - 1)
+OF_INDICES = (("indices", INDICES),)
 
 
 def _check_beside(name: str, shape: Any, x: Any, axis: int) -> None:
@@ -41,7 +30,7 @@ def _check_beside(name: str, shape: Any, x: Any, axis: int) -> None:
 @primitive(
     "take_along_axis",
     ALL,
-    lambda x, indices, axis: np.take_along_axis(x, _inside(indices, x.shape[axis]), axis),
+    lambda x, indices, axis: np.take_along_axis(x, inside(indices, x.shape[axis]), axis),
     param_dtypes=OF_INDICES,
 )
 def take_along_axis(x: Values, indices: Values, *, axis: int = -1) -> Values:
@@ -50,7 +39,7 @@ def take_along_axis(x: Values, indices: Values, *, axis: int = -1) -> Values:
     _check_beside("indices", indices.shape, x, along)
     if 0 in indices.shape:
         return nothing(indices.shape, x.dtype)
-    places = _inside(indices, x.shape[along])
+    places = inside(indices, x.shape[along])
     return Values(indices.shape, x.dtype, lambda *i: x[resized(i, along, places[i])])
 
 
@@ -62,7 +51,7 @@ def _flat_index(sizes: tuple[int, ...], indices: Any, batch: int = 0) -> Any:
     parts = [spread(iota(size, indices), (a,), ndim) for a, size in enumerate(sizes[:batch])]
     for k, size in enumerate(sizes[batch:]):
         column = strided_slice(indices, begin=k, end=k + 1, axes=-1)
-        parts.append(_inside(squeeze(column, axis=-1), size))
+        parts.append(inside(squeeze(column, axis=-1), size))
     flat = parts[0]
     for part, size in zip(parts[1:], sizes[1:], strict=True):
         flat = flat * size + part
@@ -87,7 +76,7 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     depth = _check_depth(x, indices, batch_dims)
     sizes = x.shape[:depth]
     flat = named(_flat_index(sizes, indices, batch_dims), "gather_nd_index")
-    return take(reshape(x, shape=(prod(sizes), *x.shape[depth:])), flat, axis=0)
+    return take(reshape(x, shape=(prod(sizes), *x.shape[depth:])), flat, axis=0, mode="clip")
 
 
 COMBINE = {"add": ("+", te.sum), "mul": ("*", te.prod), "max": ("max", te.max)}
@@ -98,7 +87,7 @@ _AT = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 def _scattered(x: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
     result = x.copy()
     places = list(np.indices(indices.shape, sparse=True))
-    places[axis] = _inside(indices, x.shape[axis])
+    places[axis] = inside(indices, x.shape[axis])
     if reduction == "none":
         result[tuple(places)] = updates
     else:
@@ -121,7 +110,7 @@ def scatter_elements(
         refuse(f'reduction is "none", "add", "mul", "max" or "min", got {reduction!r}', "E204")
     if 0 in indices.shape:
         return x
-    places = _inside(indices, x.shape[along])
+    places = inside(indices, x.shape[along])
     symbol, combine = COMBINE.get(reduction, ("max", te.max))
 
     def element(*i: Expr) -> te.Reduction:
@@ -222,9 +211,9 @@ def _sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """The k greatest (or least) elements along `axis` in order, and their indices (int64)."""
     along = axis_of(axis, x.ndim)
-    if not isinstance(k, int) or not 1 <= k <= x.shape[along]:
+    if not isinstance(k, int) or not 0 <= k <= x.shape[along]:
         refuse(
-            f"k={k!r} is not between 1 and the {x.shape[along]} elements of axis {along}", "E204"
+            f"k={k!r} is not between 0 and the {x.shape[along]} elements of axis {along}", "E204"
         )
     order = named(argsort(x, axis=along, descending=largest), "topk_order")
     first = strided_slice(order, begin=0, end=k, axes=along)

@@ -105,11 +105,11 @@ def _resized(x: Any, axis: int, new: int, method: str, coordinates: str, roundin
     """`x` with another size of one axis."""
     place, over = COORDINATES[coordinates](iota(new, x), x.shape[axis], new)
     if method == "nearest":
-        return take(x, ROUNDING[rounding](place, over), axis=axis)
+        return take(x, ROUNDING[rounding](place, over), axis=axis, mode="clip")
     below = place // over
     left_over = cast(place - below * over, dtype=str(x.dtype)) / float(over)
     t = spread(named(left_over, "resize_place"), (axis,), x.ndim)
-    parts = [take(x, below + k, axis=axis) * w for k, w in WEIGHTS[method](t).items()]
+    parts = [take(x, below + k, axis=axis, mode="clip") * w for k, w in WEIGHTS[method](t).items()]
     return sum(parts[1:], parts[0])
 
 

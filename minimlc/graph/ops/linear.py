@@ -7,18 +7,15 @@ import numpy as np
 from minimlc.dtypes import holds, to_numpy
 from minimlc.graph.ops.checks import NO_DTYPE, NUMBERS, broadcast_shapes, refuse
 from minimlc.graph.ops.record import composite, primitive
-from minimlc.graph.ops.shape import expand_dims, permute_dims
+from minimlc.graph.ops.shape import expand_dims, permute_dims, squeeze
 from minimlc.graph.ops.values import Values, read, wide
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, const
 
 
-def _check_matrix(name: str, x: Any) -> None:
-    if x.ndim < 2:
-        refuse(
-            f"{name} has {x.ndim} dimension(s), a matrix product needs at least 2",
-            hint=f"op.expand_dims({name}, 0) makes a row of a vector",
-        )
+def _check_axes(name: str, x: Any) -> None:
+    if not x.ndim:
+        refuse(f"{name} has no axes, a matrix product sums along one", hint="op.multiply(x, w)")
 
 
 def _check_inner(first: str, second: str, sizes: tuple[int, int]) -> None:
@@ -41,8 +38,6 @@ def promoted(x: Any, out_dtype: object) -> Any:
 @primitive("matmul", NUMBERS, np.matmul, rounds=True, table={})
 def _product(x: Values, w: Values) -> Values:
     """The product of matrices; batch axes broadcast."""
-    _check_matrix("x", x)
-    _check_matrix("w", w)
     _check_inner("x's last axis", "w's last but one", (x.shape[-1], w.shape[-2]))
     try:
         batch = broadcast_shapes(x.shape[:-2], w.shape[:-2])
@@ -63,10 +58,17 @@ def _product(x: Values, w: Values) -> Values:
 
 
 def _matmul(x: Any, w: Any, *, out_dtype: str = "") -> Any:
-    """The matrix product (..., n, k) @ (..., k, m) -> (..., n, m); batch axes broadcast.
-    `out_dtype` is that of the sums.
+    """The matrix product (..., n, k) @ (..., k, m) -> (..., n, m); batch axes broadcast. A vector x
+    is one row, a vector w one column, and the result has no axis for it. `out_dtype` is that of the
+    sums.
     """
-    return _product(promoted(x, out_dtype), promoted(w, out_dtype))
+    _check_axes("x", x)
+    _check_axes("w", w)
+    vectors = tuple(axis for axis, side in ((-2, x), (-1, w)) if side.ndim == 1)
+    left = expand_dims(x, axis=0) if x.ndim == 1 else x
+    right = expand_dims(w, axis=1) if w.ndim == 1 else w
+    product = _product(promoted(left, out_dtype), promoted(right, out_dtype))
+    return squeeze(product, axis=vectors) if vectors else product
 
 
 matmul = composite("matmul", _matmul, dtypes=NUMBERS, rounds=False)
@@ -74,7 +76,7 @@ matmul = composite("matmul", _matmul, dtypes=NUMBERS, rounds=False)
 
 def _dense(x: Any, w: Any, *, out_dtype: str = "") -> Any:
     """x @ w.T, with x: (..., k) and w: (m, k) -> (..., m); `out_dtype` is that of the sums."""
-    _check_matrix("x", x)
+    _check_axes("x", x)
     if w.ndim != 2:
         refuse(f"w has {w.ndim} dimension(s), it must be a matrix: (outputs, inputs)")
     _check_inner("x's last axis", "w's last axis", (x.shape[-1], w.shape[-1]))

@@ -40,12 +40,14 @@ def _pool(count: int, pool: Op, name: str, doc: str) -> Op:
         strides: Any = None,
         padding: Any = 0,
         dilation: Any = 1,
+        ceil_mode: bool = False,
         count_include_pad: bool = False,
     ) -> Any:
         if x.ndim != count + 2:
             refuse(f"x has {x.ndim} dimension(s), it must be (batch, channels, and {count} more)")
         size, apart = each(pool_size, count, "pool_size"), each(dilation, count, "dilation")
         steps = size if strides is None else each(strides, count, "strides")
+        modes = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         around = around_of(padding, count)
 
         def of_two(image: Any, first: int | None, second: int | None) -> Any:
@@ -56,8 +58,8 @@ def _pool(count: int, pool: Op, name: str, doc: str) -> Op:
                 tuple(1 if a is None else values[a] for a in axes)
                 for values in (size, steps, apart)
             )
-            options = {"strides": moves, "dilation": gaps, "count_include_pad": count_include_pad}
-            return pool(image, pool_size=sizes, padding=(t, left, b, right), **options)
+            options = {"strides": moves, "dilation": gaps, "padding": (t, left, b, right)}
+            return pool(image, pool_size=sizes, **options, **modes)
 
         if count == 1:
             return squeeze(of_two(expand_dims(x, axis=2), None, 0), axis=2)

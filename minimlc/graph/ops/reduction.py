@@ -6,9 +6,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from ml_dtypes import finfo
 
-from minimlc.dtypes import is_float
-from minimlc.graph.ops.broadcast import power, where
+from minimlc.dtypes import is_float, to_numpy
+from minimlc.graph.ops.broadcast import maximum, power, where
 from minimlc.graph.ops.checks import BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.create import full_like, ones_like
 from minimlc.graph.ops.elementwise import absolute, exp, isfinite, log, sqrt
@@ -19,12 +20,9 @@ from minimlc.tir import te
 from minimlc.tir.nodes import Binary, Expr, binary, const, index, intrin, select
 
 
-def _check_axes(x: Any, axes: Sequence[int], empty: int | None = None) -> None:
-    if not axes:
-        refuse("there is no axis to reduce", "E204", "the tensor needs at least one dimension")
-    for axis in axes:
-        if x.shape[axis] == 0 and empty is None:
-            refuse(f"cannot reduce axis {axis}: it has size 0")
+def _axes(axis: object, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction; as numpy has it, a scalar is reduced along axis 0 or -1, too."""
+    return () if not ndim and axis in (0, -1) else axes_of(axis, ndim)
 
 
 def _reduce(
@@ -39,7 +37,11 @@ def _reduce(
     """`combine` over `axes` of x, or of `value(x's index, output's index)`; `empty` is what there
     is of no values.
     """
-    _check_axes(x, axes, empty)
+    if not axes:
+        return x
+    for axis in axes if empty is None else ():
+        if x.shape[axis] == 0:
+            refuse(f"cannot reduce axis {axis}: it has size 0")
     sizes = [1 if a in axes else size for a, size in enumerate(x.shape)]
     shape = sizes if keepdims else [size for a, size in enumerate(x.shape) if a not in axes]
     if empty is not None and not all(x.shape[a] for a in axes):
@@ -65,7 +67,7 @@ def _reduction(
 ) -> Op:
     def formula(x: Values, *, axis: Axes = None, keepdims: bool = False) -> Values:
         source = x if rounds else x.native  # an extreme is an element: it need not be wide
-        total = _reduce(source, axes_of(axis, x.ndim), keepdims, combine, name, None, empty)
+        total = _reduce(source, _axes(axis, x.ndim), keepdims, combine, name, None, empty)
         return total.astype(x.dtype)
 
     text = f"{doc} along `axis` (an integer, a tuple, or None for all axes)."
@@ -78,7 +80,7 @@ def _arg(
     """The first index of the extreme value, which is the first NaN where there is one."""
 
     def formula(x: Values, *, axis: int | None = -1, keepdims: bool = False) -> Values:
-        if axis is None:
+        if axis is None or not _axes(axis, x.ndim):
             kept = (1,) * (x.ndim if keepdims else 0)
             return reshape(formula(reshape(x, shape=(-1,))), shape=kept)
         along = axis_of(axis, x.ndim)
@@ -125,7 +127,7 @@ def _kept(x: Any, axes: Sequence[int], ndim: int) -> Any:
 
 def _mean(x: Any, axis: Axes, keepdims: bool, name: str) -> Any:
     """The mean along `axis`; loops store the sum as `name`."""
-    count = prod(x.shape[a] for a in axes_of(axis, x.ndim))
+    count = prod(x.shape[a] for a in _axes(axis, x.ndim))
     return named(total(x, axis=axis, keepdims=keepdims), name) / float(count)
 
 
@@ -135,9 +137,26 @@ def _along(reduce: Op, x: Any, axis: int, name: str) -> Any:
 
 def _softmax(x: Any, *, axis: int = -1) -> Any:
     """exp(x - m) / sum(exp(x - m)) along `axis`, with m the greatest x there."""
+    return of_rows(weights_of, x, axis)
+
+
+def of_rows(formula: Callable[..., Any], x: Any, axis: int) -> Any:
+    """A formula of an axis: for a scalar, of a vector of one; for nothing, nothing."""
+    if not x.ndim:
+        axis_of(axis, 1)
+        return reshape(formula(reshape(x, shape=(1,)), 0), shape=())
     along = axis_of(axis, x.ndim)
-    powers = named(exp(x - _along(greatest, x, along, "softmax_max")), "softmax_exp")
+    return x if 0 in x.shape else formula(x, along)
+
+
+def weights_of(x: Any, along: int, masked: bool = False) -> Any:
+    """The softmax; of a row in which all is -inf NaN, or zeros if it is `masked`."""
+    most = _along(greatest, x, along, "softmax_max")
+    if masked:
+        most = maximum(most, float(finfo(to_numpy(str(x.dtype))).min))
+    powers = named(exp(x - most), "softmax_exp")
     sums = named(total(powers, axis=along), "softmax_sum")
+    sums = maximum(sums, 1.0) if masked else sums  # one of other rows is no less: exp(0) is in it
     if isinstance(x, Values):  # loops multiply by the inverse: a division for each row
         return powers * _kept(named(1.0 / sums, "softmax_scale"), (along,), x.ndim)
     return powers / _kept(sums, (along,), x.ndim)
@@ -145,9 +164,12 @@ def _softmax(x: Any, *, axis: int = -1) -> Any:
 
 def _log_softmax(x: Any, *, axis: int = -1) -> Any:
     """x - m - log(sum(exp(x - m))) along `axis`, with m the greatest x there."""
-    along = axis_of(axis, x.ndim)
-    shifted = x - _along(greatest, x, along, "log_softmax_max")
-    return shifted - log(_along(total, exp(shifted), along, "log_softmax_sum"))
+
+    def formula(x: Any, along: int) -> Any:
+        shifted = x - _along(greatest, x, along, "log_softmax_max")
+        return shifted - log(_along(total, exp(shifted), along, "log_softmax_sum"))
+
+    return of_rows(formula, x, axis)
 
 
 def _layer_norm(
@@ -164,7 +186,6 @@ def _layer_norm(
     with `center`, gamma only with `scale`.
     """
     normal = axes_of(axes, x.ndim, "axes")
-    _check_axes(x, normal)
     sizes = tuple(x.shape[a] for a in normal)
     for name, weight in (("gamma", gamma), ("beta", beta)):
         if weight.shape != sizes:
@@ -185,7 +206,6 @@ def _layer_norm(
 def _rms_norm(x: Any, weight: Any, *, axes: Axes = -1, epsilon: float = 1e-5) -> Any:
     """x / sqrt(mean(x * x) + epsilon) * weight over `axes` (Zhang and Sennrich 2019)."""
     normal = axes_of(axes, x.ndim, "axes")
-    _check_axes(x, normal)
     if weight.shape != tuple(x.shape[a] for a in normal):
         refuse(f"weight has shape {weight.shape}, which is not that of the axes {normal}")
     squares = _mean(x * x, normal, False, "rms_norm_squares")
@@ -196,7 +216,7 @@ def _variance(x: Any, *, axis: Axes = None, keepdims: bool = False, correction: 
     """The sum of the squared distances from the mean along `axis`, over their number less
     `correction` (1: the unbiased estimate).
     """
-    axes = axes_of(axis, x.ndim)
+    axes = _axes(axis, x.ndim)
     count = prod(x.shape[a] for a in axes)
     if not isinstance(correction, int) or not 0 <= correction < max(count, 1):
         refuse(f"correction={correction!r} is an integer from 0 to {count - 1}", "E204")
@@ -242,7 +262,9 @@ def _norm(x: Any, *, p: float = 2, axis: Axes = None, keepdims: bool = False) ->
 
 def _logsumexp(x: Any, *, axis: Axes = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))) along `axis`, without an overflow."""
-    axes = axes_of(axis, x.ndim)
+    axes = _axes(axis, x.ndim)
+    if 0 in (x.shape[a] for a in axes):
+        return log(total(x, axis=axes, keepdims=keepdims))
     most = named(greatest(x, axis=axes, keepdims=True), "logsumexp_max")
     finite = where(isfinite(most), most, 0.0)
     powers = total(exp(x - finite), axis=axes, keepdims=True)
@@ -256,10 +278,13 @@ def _without(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
 
 def _hardmax(x: Any, *, axis: int = -1) -> Any:
     """1 at the first greatest value along `axis`, else 0."""
-    along = axis_of(axis, x.ndim)
-    first = named(argmax(x, axis=along, keepdims=True), "hardmax_index")
-    hit = first == spread(iota(x.shape[along], x), (along,), x.ndim)
-    return where(hit, ones_like(x), 0)
+
+    def formula(x: Any, along: int) -> Any:
+        first = named(argmax(x, axis=along, keepdims=True), "hardmax_index")
+        hit = first == spread(iota(x.shape[along], x), (along,), x.ndim)
+        return where(hit, ones_like(x), 0)
+
+    return of_rows(formula, x, axis)
 
 
 norm = composite("norm", _norm)

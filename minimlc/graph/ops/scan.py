@@ -8,7 +8,7 @@ from minimlc.graph.ops.broadcast import add, maximum, minimum, multiply
 from minimlc.graph.ops.checks import NUMBERS, axis_of
 from minimlc.graph.ops.create import full_like
 from minimlc.graph.ops.record import Op, composite
-from minimlc.graph.ops.shape import flip
+from minimlc.graph.ops.shape import flip, reshape
 from minimlc.graph.ops.slicing import concat, strided_slice
 from minimlc.graph.ops.values import named
 
@@ -30,6 +30,7 @@ def _shifted(x: Any, axis: int, by: int, start: float) -> Any:
 
 def _scan(name: str, doc: str, combine: Op, start: Any) -> Op:
     def formula(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+        x = x if x.ndim else reshape(x, shape=(1,))  # as numpy has it
         along, step = axis_of(axis, x.ndim), 1
         size, first = x.shape[along], start(str(x.dtype)) if callable(start) else start
         result = flip(x, axis=along) if reverse else x

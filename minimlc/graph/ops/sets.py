@@ -57,7 +57,7 @@ def _searchsorted(x: Any, values: Any, *, right: bool = False) -> Any:
     left, at = int(x.shape[0]), _zeros(values, values.shape, "int64")
     while left:
         half = max(left // 2, 1)
-        probe = take(x, at + (half - 1))
+        probe = take(x, at + (half - 1), mode="clip")
         passes = logical_not(_before(values, probe)) if right else _before(probe, values)
         at = named(where(passes, at + half, at), f"searchsorted_{left}")
         left -= half
@@ -97,17 +97,17 @@ def _padded_unique(x: Any) -> tuple[Any, ...]:
         return reshape(x, shape=(0,)), empty, inverse, empty, number
     flat, numbers = reshape(x, shape=(total,)), _numbers(total, x)
     order = named(argsort(flat), "unique_order")
-    ordered = named(take(flat, order), "unique_ordered")
-    fresh = _before(take(ordered, maximum(numbers - 1, 0)), ordered)
+    ordered = named(take(flat, order, mode="clip"), "unique_ordered")
+    fresh = _before(take(ordered, maximum(numbers - 1, 0), mode="clip"), ordered)
     fresh = logical_or(numbers < 1, fresh).astype("int64")
     group = named(cumsum(fresh, axis=0), "unique_group")
     number = _last(group)
     start = searchsorted(group, numbers + 1)
     there, safe = numbers < number, minimum(start, total - 1)
     end = searchsorted(group, numbers + 1, right=True)
-    values = where(there, take(ordered, safe), _zeros(x, (), str(x.dtype)))
-    indices, counts = where(there, take(order, safe), 0), end - start
-    inverse = reshape(take(group, argsort(order)) - 1, shape=x.shape)
+    values = where(there, take(ordered, safe, mode="clip"), _zeros(x, (), str(x.dtype)))
+    indices, counts = where(there, take(order, safe, mode="clip"), 0), end - start
+    inverse = reshape(take(group, argsort(order), mode="clip") - 1, shape=x.shape)
     return values, indices, inverse, counts, number
 
 

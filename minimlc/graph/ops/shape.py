@@ -198,8 +198,8 @@ def _tile(x: Any, *, repeats: Any) -> Any:
 
 
 def _check_count(count: object) -> None:
-    if not isinstance(count, int) or count < 1:
-        refuse(f"repeats is integers >= 1, got {count!r}", "E204")
+    if not isinstance(count, int) or count < 0:
+        refuse(f"repeats is integers >= 0, got {count!r}", "E204")
 
 
 def _triangle(name: str, doc: str, keeps: Callable[[Any, int], Any]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graph.ops.broadcast import logical_and, where
-from minimlc.graph.ops.checks import ALL, axis_of, fits, refuse, resized, sizes_of
+from minimlc.graph.ops.broadcast import logical_and, maximum, minimum, where
+from minimlc.graph.ops.checks import ALL, INDICES, axis_of, fits, refuse, resized, sizes_of
 from minimlc.graph.ops.elementwise import sigmoid
 from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape
@@ -148,32 +148,45 @@ def _split(x: Any, *, indices_or_sections: Any, axis: int = 0) -> tuple[Any, ...
 split = composite("split", _split, dtypes=ALL, rounds=False)
 
 
-@primitive(
-    "take",
-    ALL,
-    lambda x, indices, axis: np.take(x, indices, axis, mode="clip"),
-    param_dtypes=(("indices", ("int64", "int32", "int16", "int8", "uint8")),),
-)
-def take(x: Values, indices: Values, *, axis: int | None = 0) -> Values:
-    """The slices of x at `indices` along `axis`, of all elements in order if it is None; indices
-    are clipped into range.
-    """
-    if axis is None:
-        return take.formula(reshape(x, shape=(-1,)), indices)
-    along = axis_of(axis, x.ndim)
-    last = x.shape[along] - 1
-    inner = along + indices.ndim
+MODES = ("end", "clip", "wrap")
+
+
+def inside(indices: Any, size: int, mode: str = "end") -> Any:
+    """Indices into an axis of that size; over arrays, too."""
+    places = indices.astype("int64")
     if 0 in indices.shape:
-        return nothing(resized(x.shape, along, *indices.shape), x.dtype)
-    if last < 0 and not names_in(indices.shape):
-        refuse(f"cannot take from axis {along}: it has size 0")
+        return places
+    if size == 0 and not names_in(indices.shape):
+        refuse("there is nothing at an index: the axis has size 0")
+    if mode == "wrap":
+        return places % size
+    places = where(places < 0, places + size, places) if mode == "end" else places
+    return minimum(maximum(places, 0), size - 1)
 
-    def element(*i: Expr) -> Expr:
-        place = indices[i[along:inner]].astype("int64")
-        safe = binary("min", binary("max", place, 0), last)
-        return x[(*i[:along], safe, *i[inner:])]
 
-    return Values(resized(x.shape, along, *indices.shape), x.dtype, element)
+def _taken(x: np.ndarray, indices: np.ndarray, axis: int | None, mode: str) -> np.ndarray:
+    size = x.size if axis is None else x.shape[axis]
+    return np.take(x, inside(indices, size, mode), axis)
+
+
+@primitive("take", ALL, _taken, param_dtypes=(("indices", INDICES),))
+def take(x: Values, indices: Values, *, axis: int | None = 0, mode: str = "end") -> Values:
+    """The slices of x at `indices` along `axis`, of all elements in order if it is None. In mode
+    "end" negative indices count from the end, and those out of range are clipped into it; in "clip"
+    negative ones are 0, and in "wrap" one follows the other around, as in numpy.
+    """
+    if mode not in MODES:
+        hint = 'compiled code does not raise: mode="end" clips' if mode == "raise" else ""
+        refuse(f"mode is one of {', '.join(MODES)}, got {mode!r}", "E204", hint)
+    if axis is None:
+        return take.formula(reshape(x, shape=(-1,)), indices, mode=mode)
+    along = axis_of(axis, x.ndim)
+    inner = along + indices.ndim
+    shape = resized(x.shape, along, *indices.shape)
+    if 0 in indices.shape:
+        return nothing(shape, x.dtype)
+    places = inside(indices, x.shape[along], mode)
+    return Values(shape, x.dtype, lambda *i: x[(*i[:along], places[i[along:inner]], *i[inner:])])
 
 
 def _widths(ndim: int, pad_width: object) -> tuple[tuple[int, int], ...]:
@@ -284,7 +297,8 @@ def _slice_scatter(
     where_to = iota(x.shape[along], x) - start
     hit = logical_and(where_to >= 0, where_to < count * stride)
     hit = logical_and(hit, where_to % stride == 0)
-    return where(spread(hit, (along,), x.ndim), take(update, where_to // stride, axis=along), x)
+    moved = take(update, where_to // stride, axis=along, mode="clip")
+    return where(spread(hit, (along,), x.ndim), moved, x)
 
 
 slice_scatter = composite("slice_scatter", _slice_scatter, dtypes=ALL, rounds=False)

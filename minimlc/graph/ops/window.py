@@ -17,6 +17,8 @@ from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, const
 
 Pair = tuple[int, int]
+Around = tuple[Pair, Pair]
+NONE: Around = ((0, 0), (0, 0))
 IMAGE, KERNEL = "NCHW", "OIHW"
 
 
@@ -27,7 +29,7 @@ class Window(NamedTuple):
 
     size: Pair
     steps: Pair
-    around: tuple[Pair, Pair]
+    around: Around
     apart: Pair
 
     @property
@@ -140,14 +142,16 @@ def _sums(
     if x.shape[1] != w.shape[1] * groups:
         each = f" in each of {groups} groups" if groups > 1 else ""
         refuse(f"x has {x.shape[1]} channels, w takes {w.shape[1]}{each}")
-    if 0 in w.shape:
-        refuse("w has an axis of size 0: there is nothing to sum")
+    if 0 in w.shape[2:]:
+        refuse("w has windows of size 0: they are nowhere")
     window = _window(w.shape[2:], strides, padding, dilation)
     source = _framed(x, window, 0, "conv2d_pad")
     outputs, inputs, height, width = w.shape
     (s, t), (d, e) = window.steps, window.apart
 
-    def element(n: Expr, o: Expr, i: Expr, j: Expr) -> te.Reduction:
+    def element(n: Expr, o: Expr, i: Expr, j: Expr) -> Expr | te.Reduction:
+        if inputs == 0:
+            return const(0, x.dtype)
         c = te.reduce_axis((0, inputs), "c")
         p, q = te.reduce_axis((0, height), "p"), te.reduce_axis((0, width), "q")
         channel = c if groups == 1 else o // (outputs // groups) * inputs + c
@@ -257,53 +261,54 @@ def _pool(
     return Values(_image_shape(x, x.shape[1], window), x.dtype, element, name)
 
 
-def _greatest_of_arrays(x: np.ndarray, window: Window, whole: bool) -> np.ndarray:
+def _greatest_of_arrays(x: np.ndarray, window: Window, counted: Around) -> np.ndarray:
     return _windows(x, window, _least(x.dtype.name)).max((4, 5))
 
 
 @primitive("max_pool2d", NUMBERS, _greatest_of_arrays, table={})
-def _greatest(x: Values, *, window: Window, whole: bool) -> Values:
+def _greatest(x: Values, *, window: Window, counted: Around) -> Values:
     _check_filled(x, window)
     return _pool(x, window, _least(x.dtype), te.max, "max_pool2d")
 
 
-def _means_of_arrays(x: np.ndarray, window: Window, whole: bool) -> np.ndarray:
-    zero, one = x.dtype.type(0), x.dtype.type(1)
-    sums = _windows(x, window, zero).sum((4, 5))
-    return sums / _windows(np.ones_like(x), window, one if whole else zero).sum((4, 5))
+def _means_of_arrays(x: np.ndarray, window: Window, counted: Around) -> np.ndarray:
+    rest = [(a - c, b - d) for (a, b), (c, d) in zip(window.around, counted, strict=True)]
+    ones = np.pad(np.ones_like(x), ((0, 0), (0, 0), *counted), constant_values=1)
+    counts = _windows(ones, window._replace(around=(rest[0], rest[1])), x.dtype.type(0))
+    return _windows(x, window, x.dtype.type(0)).sum((4, 5)) / counts.sum((4, 5))
 
 
-def _covered(i: Expr, size: int, kernel: int, step: int, around: Pair) -> Expr | int:
-    """How many elements of an axis the window number `i` covers."""
-    before, after = around
-    if not (before or after):
+def _covered(i: Expr, axis: int, size: int, window: Window, counted: Around) -> Expr | int:
+    """How many places that count the window number `i` covers along an axis."""
+    kernel, step, apart = window.size[axis], window.steps[axis], window.apart[axis]
+    (before, after), (low, high) = window.around[axis], counted[axis]
+    if (before, after) == (low, high):
         return kernel
-    end = binary("min", i * step + (kernel - before), size)
-    return end - binary("max", i * step - before, 0)
+    if apart == 1:
+        end = binary("min", i * step + (kernel - before), size + high)
+        return end - binary("max", i * step - before, -low)
+    start = i * step - before
+    first = binary("max", -((start + low) // apart), 0)
+    return binary("min", -((start - (size + high)) // apart), kernel) - first
 
 
 @primitive("avg_pool2d", FLOATS, _means_of_arrays, rounds=True, table={})
-def _means(x: Values, *, window: Window, whole: bool) -> Values:
-    whole = whole or not any(map(any, window.around))
-    if not whole:
+def _means(x: Values, *, window: Window, counted: Around) -> Values:
+    if counted == NONE:
         _check_filled(x, window)
-        if window.apart != (1, 1):
-            refuse("with a dilation and a padding, count_include_pad must be True", "E204")
     total = _pool(x, window, 0.0, te.sum, "avg_pool2d_sum")
-    (k, m), (s, t) = window.size, window.steps
 
     def element(n: Expr, c: Expr, i: Expr, j: Expr) -> Expr:
-        count: Expr = const(float(k * m), total.dtype)
-        if not whole:
-            rows = _covered(i, x.shape[2], k, s, window.around[0])
-            columns = _covered(j, x.shape[3], m, t, window.around[1])
-            count = as_expr(rows * columns).astype(total.dtype)
-        return total[n, c, i, j] / count
+        rows = _covered(i, 0, x.shape[2], window, counted)
+        columns = _covered(j, 1, x.shape[3], window, counted)
+        if isinstance(rows, int) and isinstance(columns, int):
+            return total[n, c, i, j] / const(float(rows * columns), total.dtype)
+        return total[n, c, i, j] / as_expr(rows * columns).astype(total.dtype)
 
     return Values(total.shape, total.dtype, element)
 
 
-def _rounded_up(x: Any, window: Window, whole: bool) -> Window:
+def _rounded_up(x: Any, window: Window) -> Window:
     """The windows, and one more along an axis where they leave elements and it starts in x or in
     the padding before it.
     """
@@ -315,8 +320,6 @@ def _rounded_up(x: Any, window: Window, whole: bool) -> Window:
         count -= (count - 1) * step >= size + before
         more = max(0, (count - 1) * step + reach - size - before - after)
         around.append((before, after + more))
-    if whole and tuple(around) != window.around:
-        refuse("with ceil_mode, count_include_pad must be False here", "E204")
     return window._replace(around=(around[0], around[1]))
 
 
@@ -339,8 +342,9 @@ def _pooling(core: Op, doc: str) -> Op:
             _window(pool_size, strides, padding, dilation),
             arranged(x, layout, IMAGE, "layout"),
         )
-        window = _rounded_up(image, window, count_include_pad) if ceil_mode else window
-        result = core(image, window=window, whole=count_include_pad)
+        counted = window.around if count_include_pad else NONE
+        window = _rounded_up(image, window) if ceil_mode else window
+        result = core(image, window=window, counted=counted)
         return _back(result, out_layout or layout, "out_layout")
 
     return composite(core.name, formula, doc, core.dtypes, rounds=False)
@@ -352,5 +356,7 @@ max_pool2d = _pooling(
     "`ceil_mode` the last windows may reach beyond the padding.",
 )
 avg_pool2d = _pooling(
-    _means, "The mean of each window of x: (n, c, h, w), over its elements inside x by default."
+    _means,
+    "The mean of each window of x: (n, c, h, w), over its elements inside x, or with "
+    "`count_include_pad` those in the padding, too; not over what `ceil_mode` adds behind it.",
 )

@@ -43,6 +43,8 @@ from minimlc.tir.nodes import Expr, as_expr, binary, intrin, select, unary
 ULP_BOUNDS = {
     "exp": 1.5,
     "log": 1.5,
+    "log2": 2.5,
+    "log10": 3.0,
     "tanh": 2.5,
     "erf": 2.5,
     "sigmoid": 2.5,
@@ -53,6 +55,11 @@ ULP_BOUNDS = {
     "rsqrt": 1.5,
     "pow": 2.5,
 }
+
+LOG10_E = math.log10(math.e)
+LOG10_2_HIGH = 0.301025390625
+LOG10_2_LOW = math.log10(2) - LOG10_2_HIGH
+"""log10 2; 12 bits, so that products with exponents are exact, and the rest."""
 
 # (e**r - 1 - r) / r**2, |r| <= ln(2) / 2, relative to e**r - 1: 1.4e-8.
 _EXPM1 = (0.49999997, 0.166665465, 0.041667439, 0.00836625602, 0.0013870321)
@@ -115,7 +122,30 @@ def _log(write: Writer, x: Expr) -> Expr:
     e, m = write.split(x)
     f = write.let("f", m - 1.0)
     low = write.let("low", muladd(f * f, horner(_LOG, f), e * LN2_LOW))
-    value = write.let("value", muladd(e, LN2_HIGH, f + low))
+    return _logarithm(write, x, muladd(e, LN2_HIGH, f + low))
+
+
+def _log2(write: Writer, x: Expr) -> Expr:
+    """e + log2 m, where x is 2**e * m: exact for m = 1."""
+    e, m = write.split(x)
+    f = write.let("f", m - 1.0)
+    tail = write.let("tail", f * f * horner(_LOG, f))
+    rest = write.let("rest", muladd(tail, LOG2_E, f * (LOG2_E - 1.0)))
+    return _logarithm(write, x, e + f + rest)
+
+
+def _log10(write: Writer, x: Expr) -> Expr:
+    """e * log10 2 + log10 m, where x is 2**e * m: exact for the powers of ten."""
+    e, m = write.split(x)
+    f = write.let("f", m - 1.0)
+    tail = write.let("tail", f * f * horner(_LOG, f))
+    rest = write.let("rest", muladd(f, LOG10_E, muladd(tail, LOG10_E, e * LOG10_2_LOW)))
+    return _logarithm(write, x, muladd(e, LOG10_2_HIGH, rest))
+
+
+def _logarithm(write: Writer, x: Expr, value: Expr) -> Expr:
+    """A logarithm of x, where it is not infinite or NaN."""
+    value = write.let("value", value)
     value = write.let("finite", select(x < math.inf, value, x))
     outside = select(x.equal(0.0), -math.inf, f32(math.nan))
     return select(x <= 0.0, outside, value)
@@ -236,6 +266,8 @@ def _with_signs_of_pow(write: Writer, x: Expr, y: Expr, value: Expr) -> Expr:
 _DEFINITIONS: dict[str, Define] = {
     "exp": _exp,
     "log": _log,
+    "log2": _log2,
+    "log10": _log10,
     "tanh": _tanh,
     "erf": _erf,
     "sigmoid": _sigmoid,

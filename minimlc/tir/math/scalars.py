@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from minimlc.dtypes import DTYPES, integer_range, is_integer
+from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer
 from minimlc.errors import CompileError
 from minimlc.node import Node, replace
 from minimlc.tir.intrinsics import GELU_END, GELU_SCALE, INTRINSICS
@@ -136,6 +136,18 @@ def _saturating(dtype: str) -> Define:
     return saturate
 
 
+def _odd_float32(write: Writer, x: Expr) -> Expr:
+    """Between two numbers of float32 the one whose last bit is 1: rounded again, it is not halfway
+    between others.
+    """
+    near = write.let("near", x.astype("float32"))
+    back = write.let("back", near.astype(x.dtype))
+    beyond = select(x < const(0, x.dtype), back < x, back > x)
+    odd = write.let("odd", bits_of(near) - beyond.astype("int32") | 1)
+    exact = back.equal(x) | _is_nan(x) if is_float(x.dtype) else back.equal(x)
+    return select(exact, near, number_of(odd))
+
+
 def _absolute(write: Writer, a: Expr) -> Expr:
     """The least value stays as it is."""
     return select(a < 0, -a, a)
@@ -216,6 +228,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "%": _float_floormod,
         "min": _minimum,
         "max": _maximum,
+        "odd_float32": _odd_float32,
         "rsqrt": _rsqrt,
         "sigmoid": _sigmoid,
         "gelu": _gelu,
@@ -229,6 +242,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "//": _floordiv,
         "%": _floormod,
         "abs": _absolute,
+        "odd_float32": _odd_float32,
         "load_float16": _load_float16,
         "load_bfloat16": _load_bfloat16,
     },
@@ -238,6 +252,7 @@ _BY_KIND: dict[str, dict[str, Define]] = {
         "//": _unsigned_floordiv,
         "%": _unsigned_floormod,
         "abs": lambda write, a: a,
+        "odd_float32": _odd_float32,
     },
     "bool": _EXTREMES,
 }
