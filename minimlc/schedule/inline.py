@@ -57,7 +57,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     place = find_block(func, block)
     if _is_dead(func, place.stmt):
         return finish(without_unused_allocs(replaced(func, {place.nest().top: None})))
-    subject = producer(func, block, alone=False)
+    subject = producer(func, block, alone=False, straight=False)
     value = _plain_store(subject).value
     check_own_result(func, subject)
     check_clipping_only(subject.block, subject.place.loops)
@@ -71,10 +71,10 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_runs(s for s in alone if isinstance(s, For))
     check_plain_path(s for s in alone if isinstance(s, IfThenElse))
     check_inputs_unchanged(subject, shared)
-    axes = [it.var for it in subject.dims]
 
     def computed(load: Load) -> Expr:
-        return substitute(value, dict(zip(axes, load.indices, strict=True)))
+        places = zip(subject.lines, load.indices, strict=True)
+        return substitute(value, {line.it.var: line.value(at) for line, at in places})
 
     inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))

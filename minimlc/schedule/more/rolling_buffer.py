@@ -115,7 +115,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
             _no_window(subject, f"{it.var.name} is not a sum of loops")
         inner = terms_of(total, moving)
         values = coverage.take(inner)
-        if values is None:
+        if values is None or values.start:
             _no_window(subject, f"its loops do not run {it.var.name} through a range")
         if not coverage.is_exact():
             _no_window(subject, f"a loop of {it.var.name} is cut unevenly")

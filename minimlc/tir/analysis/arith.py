@@ -144,8 +144,10 @@ def _collect(expr: Expr, scale: int, terms: dict[Atom, int]) -> int:
 
 
 def expression(total: Sum[Atom]) -> Expr:
-    """A sum as an expression, its terms in their order."""
+    """A sum as an expression, its terms in their order; `15 - i` where none is added."""
     result: Expr | None = None
+    if total.terms and total.constant and all(c < 0 for c in total.terms.values()):
+        result, total = index(total.constant), total._replace(constant=0)
     for atom, coefficient in total.terms.items():
         size = abs(coefficient)
         if result is None:

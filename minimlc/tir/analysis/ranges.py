@@ -156,6 +156,14 @@ class Ranges:
         return self._limited(bounds, Sum({atom: 1})) if self.values else bounds
 
     def _atom_bounds(self, atom: Expr) -> Interval:
+        """Bounds in exact arithmetic, if those are values of the dtype; else all of these."""
+        every = integer_range(atom.dtype) if is_integer(atom.dtype) else EVERYTHING
+        if not is_integer(atom.dtype) or not is_within(every, EVERYTHING):
+            return every
+        bounds = self._exact_bounds(atom)
+        return bounds if is_within(bounds, every) else every
+
+    def _exact_bounds(self, atom: Expr) -> Interval:
         match atom:
             # other nodes: any value is possible
             case Binary("//", a, Const(value)) if value > 0:
@@ -168,20 +176,19 @@ class Ranges:
                 pick = min if op == "min" else max
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
                 return pick(low, low2), pick(high, high2)
+            case Binary("+" | "-" as op, a, b):  # of another dtype than indices are
+                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+                return (low + low2, high + high2) if op == "+" else (low - high2, high - low2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
-                product = (min(ends), max(ends))
-                return product if is_within(product, EVERYTHING) else EVERYTHING
+                return min(ends), max(ends)
             case Select(condition, a, b):
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)
                 return min(low, low2), max(high, high2)
-            case Cast(dtype, a) if is_integer(a.dtype):
+            case Cast(_, a) if is_integer(a.dtype):
                 known = integer_range(a.dtype)
-                whole = dtype == INDEX and isinstance(a, Cast) and a.a.dtype == INDEX
-                inner = self.bounds(a.a) if whole else known  # type: ignore[attr-defined]
-                known = inner if is_within(inner, known) else known
-                return known if is_within(known, EVERYTHING) else EVERYTHING
+                return self.bounds(a) if is_within(known, EVERYTHING) else known
         return EVERYTHING
 
     def prove(self, condition: Expr) -> bool | None:

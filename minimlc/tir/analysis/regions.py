@@ -50,7 +50,7 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
         column = sums[dim :: buffer.ndim]
         # Digits give a simpler start, where an index has them.
         point = _point([item.indices[dim] for item in items], still) if None in column else None
-        box.append(point or _side(column, still, extents, size))
+        box.append(point or side_of(column, still, extents, size))
     return tuple(box)
 
 
@@ -67,9 +67,12 @@ def _point(column: Sequence[Expr], fixed: set[Var]) -> Side | None:
     return Side(first, 1) if len(set(map(key, column))) == 1 else None
 
 
-def _side(
+def side_of(
     column: Sequence[DigitSum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
 ) -> Side:
+    """The values of some sums while some variables stand still: all from 0 to below `size`, if no
+    fewer are known to be enough.
+    """
     whole = Side(index(0), size)
     base: DigitSum | None = None
     low = high = 0
