@@ -17,7 +17,7 @@ from minimlc.tir.analysis.access import (
     starts_its_target,
 )
 from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, Divided, terms_of, to_expr
-from minimlc.tir.analysis.arith import conjuncts, has_loads, key, variables
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, key, variables
 from minimlc.tir.analysis.coverage import cover_together, covers, limit_of
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
@@ -106,14 +106,19 @@ def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     if any(map(has_loads, conditions)):
         changing = {item.buffer for item in items if item.is_write and loop in item.loops}
     return all(
-        _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
+        is_written_before(item, item.loops.index(loop) + 1, writes, changing)
+        for item in mine
+        if not item.is_write
     )
 
 
-def _is_written_before(
-    read: Access, loop: For, writes: Iterable[Access], changing: set[Buffer]
+def is_written_before(
+    read: Access, depth: int, writes: Iterable[Access], changing: set[Buffer]
 ) -> bool:
-    depth = read.loops.index(loop) + 1
+    """Whether all that a read needs is surely written before, by some writes or the init of its
+    block, in the same iteration of the outermost `depth` loops; `changing` are buffers that may be
+    written in between.
+    """
     if read.role == "update" and read.block is not None and read.block.init is not None:
         if any(reads_any(guard, changing) for guard in read.runs_where):
             return False
@@ -121,9 +126,29 @@ def _is_written_before(
     read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
     earlier = [write for write in writes if write.order <= read.order]
     for write in earlier:
-        if covers(write, read, [shared.var for shared in shared_loops(write, read)]):
+        shared = [loop.var for loop in shared_loops(write, read)]
+        if covers(write, read, shared) or _begins_with(write, read, shared, depth):
             return True
     return len(earlier) > 1 and cover_together(earlier, read)
+
+
+def _begins_with(write: Access, read: Access, shared: Sequence[Var], depth: int) -> bool:
+    """Whether a write in an init covers a read in the first iteration of the loops, inside the
+    outermost `depth` ones, that decide when the init runs: no other iteration comes before it.
+    """
+    if write.role != "init":
+        return False
+    starts = [part for part in write.guards if _is_start(part)]
+    first = set[Var]().union(*map(variables, starts)) & {*shared[depth:]}
+    others = [part for part in write.guards if not _is_start(part)]
+    if any(variables(part) & first for part in (*write.indices, *others)):
+        return False
+    return covers(write, read, [var for var in shared if var not in first])
+
+
+def _is_start(guard: Expr) -> bool:
+    """Whether a condition is that of an init: a value is 0."""
+    return isinstance(guard, Binary) and guard.op == "==" and constant_value(guard.b) == 0
 
 
 def starts_inside(
