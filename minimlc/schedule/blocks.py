@@ -35,7 +35,7 @@ from minimlc.tir.analysis.preimage import preimage
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.analysis.witness import find_conflict
-from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, index, seq
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, seq
 
 
 @primitive(keeps_order=True)

@@ -11,7 +11,7 @@ from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, linear, variables
 from minimlc.tir.analysis.coverage import clips_only
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.regions import Side, is_private
+from minimlc.tir.analysis.regions import Side, is_private, is_written_before
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -89,9 +89,7 @@ class Producer(NamedTuple):
         return loops_feeding(iters, self.place.nest().own)
 
 
-def producer(
-    func: PrimFunc, name: str, *, alone: bool = True, straight: bool = True
-) -> Producer:
+def producer(func: PrimFunc, name: str, *, alone: bool = True, straight: bool = True) -> Producer:
     """The block `name`, checked to be one that writes each element on its own.
 
     It must write one buffer, at an index made of its spatial iters, all of them and each once:
@@ -180,19 +178,27 @@ def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
             refuse("E113", f"{what} with {within[-1].var.name}", at=item.node)
 
 
-def check_alone(func: PrimFunc, block: Block, loop: For, code: str, hint: str) -> None:
+def check_alone(
+    func: PrimFunc, block: Block, loop: For, code: str, hint: str, *, again: bool = False
+) -> None:
     """Refuse with `code` unless the block's init, or a fill, may run before `loop`: nothing else in
-    it uses what the block writes, or writes what decides where the block runs and starts.
+    it uses what the block writes, or writes what decides where the block runs and starts. What the
+    block writes `again` in each iteration of the loop may be read after that.
     """
     items = accesses(func)
     mine = inside(items, block)
-    written = {item.buffer for item in mine if item.is_write}
+    writes = [item for item in mine if item.is_write]
+    written = {item.buffer for item in writes}
+    changing = {item.buffer for item in items if item.is_write}
     values = [*(it.value for it in block.iters), *conjuncts(block.predicate)]
     parts: list[Node] = [*values, *((block.init,) if block.init is not None else ())]
     for item in items:
         if loop not in item.loops or item in mine:
             continue
         feeds = item.is_write and any(reads(part, item.buffer) for part in parts)
+        depth = item.loops.index(loop) + 1
+        if again and not item.is_write and is_written_before(item, depth, writes, changing):
+            continue
         if item.buffer in written or feeds:
             why = f'{item.buffer.name} is used elsewhere in "{loop.var.name}"'
             refuse(code, why, at=item.node, hint=hint)
