@@ -227,12 +227,17 @@ def check_plain_path(around: Iterable[Stmt]) -> None:
 
 
 def check_full_domain(
-    block: Block, iters: Sequence[BlockIter], moving: Sequence[For], around: Sequence[For]
+    block: Block,
+    iters: Sequence[BlockIter],
+    moving: Sequence[For],
+    around: Sequence[For],
+    *,
+    clipped: bool = True,
 ) -> None:
     """Refuse unless the loops `moving` make `iters` take every combination of their values.
 
     `around` are all loops around the block. The block's predicate may only keep iters within
-    their extents.
+    their extents, if it counts: if they are `clipped`.
     """
     digits = Digits(loop_extents(tuple(around)))
     sums = digits.sums([it.value for it in iters])
@@ -247,7 +252,8 @@ def check_full_domain(
         if not coverage.is_exact():
             refuse("E113", f'a loop of "{block.name}" is cut unevenly', at=block)
     check_runs(moving)
-    check_clipping_only(block, around)
+    if clipped:
+        check_clipping_only(block, around)
 
 
 def check_runs(loops: Iterable[For]) -> None:
