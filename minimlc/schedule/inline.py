@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import gt
+from typing import Any
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, replace, walk
@@ -196,6 +197,7 @@ def _still(subject: Producer, source: Producer, same: Mapping[Node, Node]) -> se
     values = [{it.var: it.value for it in side.dims} for side in (subject, source)]
     layout = _element_for_element(subject, source.buffer)
     assert layout is not None
+    at: list[tuple[BlockIter, Any, dict[Node, Node]]]
     at = [(it, same[it.var], values[1]) for it in subject.dims]
     at += [(it, out, values[0]) for it, out in zip(source.dims, layout.outputs, strict=True)]
     return {

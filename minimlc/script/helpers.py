@@ -12,7 +12,8 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from inspect import signature
+from functools import partial
+from inspect import Parameter, Signature, signature
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -27,24 +28,15 @@ MOST_CALLS = 64
 
 
 class Helper(NamedTuple):
-    """A function that scripts may call."""
+    """A function that scripts may call: how, and where it stands: its source, its syntax, and what
+    names mean there.
+    """
 
-    function: FunctionType
+    name: str
+    form: Signature
+    read: Callable[[], tuple[Source, ast.FunctionDef, Names]]
     is_macro: bool = False
     hygienic: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.function.__name__
-
-    def read(self) -> tuple[Source, ast.FunctionDef, Names]:
-        """Where it stands, its syntax, and what names mean there."""
-        code, around = self.function.__code__, self.function.__globals__
-        place = (code.co_filename, code.co_firstlineno)
-        source, node = locate(ast.FunctionDef, self.name, *place, around)
-        assert isinstance(node, ast.FunctionDef)
-        source.limited(node)
-        return source, node, ChainMap(closure_names([self.function]), around)
 
     def __call__(self, *args: object, **keywords: object) -> Any:
         why = f"{self.name} is a macro: it belongs inside a script"
@@ -56,8 +48,36 @@ def macro(function: FunctionType | None = None, *, hygienic: bool = True) -> Any
     `hygienic`, names in it that it does not bind may be the caller's.
     """
     if function is None:
-        return lambda given: Helper(given, True, hygienic)
-    return Helper(function, True, hygienic)
+        return partial(macro, hygienic=hygienic)
+    return _of_python(function)._replace(is_macro=True, hygienic=hygienic)
+
+
+def _of_python(function: FunctionType) -> Helper:
+    """A function as Python has it."""
+
+    def read() -> tuple[Source, ast.FunctionDef, Names]:
+        code, around = function.__code__, function.__globals__
+        place = (code.co_filename, code.co_firstlineno)
+        source, node = locate(ast.FunctionDef, function.__name__, *place, around)
+        assert isinstance(node, ast.FunctionDef)
+        return source, node, ChainMap(closure_names([function]), around)
+
+    return Helper(function.__name__, signature(function), read)
+
+
+def in_text(source: Source, node: ast.FunctionDef, names: Names) -> Helper:
+    """A macro that stands in a text."""
+    plain_ones = [*node.args.posonlyargs, *node.args.args]
+    defaults = [None] * (len(plain_ones) - len(node.args.defaults)) + node.args.defaults
+    parameters = [
+        Parameter(item.arg, Parameter.POSITIONAL_OR_KEYWORD, default=default or Parameter.empty)
+        for item, default in zip(plain_ones, defaults, strict=True)
+    ]
+    try:
+        form = Signature(parameters)
+    except ValueError as error:
+        raise source.error(source.word(node, node.name), str(error), "E126") from None
+    return Helper(node.name, form, lambda: (source, node, names), is_macro=True)
 
 
 def helper_of(reader: Any, node: ast.AST) -> Helper | None:
@@ -66,7 +86,7 @@ def helper_of(reader: Any, node: ast.AST) -> Helper | None:
         return None
     value = _meant(reader, node.func)
     if isinstance(value, FunctionType):
-        return Helper(value)
+        return _of_python(value)
     return value if isinstance(value, Helper) else None
 
 
@@ -91,6 +111,7 @@ def inlined(
     outer = {} if helper.hygienic else reader.scope
     try:
         source, node, names = helper.read()
+        source.limited(node)
         if node.decorator_list and not helper.is_macro:
             why = f"a script cannot call {helper.name}"
             raise reader.error(call, why, "E124", reader.instead_of(helper.name))
@@ -116,12 +137,12 @@ def _arguments(reader: Any, call: ast.Call, helper: Helper) -> dict[str, Any]:
     for item in (*call.args, *call.keywords):
         if isinstance(item, ast.Starred) or getattr(item, "arg", "") is None:
             raise reader.error(item, "a script spells its arguments out", "E124")
-    form = signature(helper.function)
+    named = {str(item.arg): item.value for item in call.keywords}
     try:
-        bound = form.bind(*call.args, **{str(item.arg): item.value for item in call.keywords})
+        bound = helper.form.bind(*call.args, **named)
     except TypeError as error:
         why = f"{helper.name}: {error}"
-        raise reader.error(call, why, "E121", f"{helper.name}{form}") from None
+        raise reader.error(call, why, "E121", f"{helper.name}{helper.form}") from None
     bound.apply_defaults()
     given = bound.arguments.items()
     return {

@@ -144,8 +144,8 @@ def _axis(
     low, size = _axis_range(reader, extent)
     begin = integral(reader, value, f"an axis takes an {INDEX} value")
     loop = reader.loops.get(begin)
-    is_plain = loop is not None and loop.start is not None and loop.step == 1
-    if is_plain and key(loop.start) == key(low):
+    start = loop.start if loop is not None and loop.step == 1 else None
+    if loop is not None and start is not None and key(start) == key(low):
         begin = loop.var
     elif constant_value(low) != 0:
         begin = tir.binary("-", begin, low)

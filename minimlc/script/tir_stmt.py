@@ -97,7 +97,8 @@ def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     """A construct that stands alone; the statements of a macro."""
     helper = helper_of(reader, node.value)
     if helper is not None and helper.is_macro:
-        return inlined(reader, node.value, helper, partial(items, reader))  # type: ignore[arg-type]
+        assert isinstance(node.value, ast.Call)
+        return inlined(reader, node.value, helper, partial(_macro, reader, node.value))
     name = reader.called(node.value)
     if name == "T.block_attr" and reader.inside("function"):
         name = "T.func_attr"  # the block around the whole body is the function
@@ -112,6 +113,17 @@ def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     text = name or ast.unparse(node).split("(")[0][:40]
     hint = _PLACES.get(name, "statements are loops, blocks and stores such as C[i] = value")
     raise reader.error(node, f"{text} is not a statement of a prim_func here", "E124", hint)
+
+
+def _macro(reader: Loops, call: ast.Call, nodes: Sequence[ast.stmt]) -> list[Item]:
+    """A macro's statements; what its parameters stand for must stay what it is."""
+    given = dict(reader.scope)
+    done = items(reader, nodes)
+    for name, value in given.items():
+        if isinstance(value, Expr) and (read := buffers_read(value)):
+            target = ast.copy_location(ast.Name(name), call)
+            check_named(reader, Named(target, read, value.dtype), done)
+    return done
 
 
 def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -> None:
@@ -233,10 +245,10 @@ def _count(start: Expr, stop: Expr, step: int) -> Expr:
     """How many values a range has."""
     low, high = (start, stop) if step > 0 else (stop, start)
     size = between(low, high)
+    if isinstance(size, Const):
+        return tir.index(max(0, -(-int(size.value) // abs(step))))
     if abs(step) == 1:
         return size
-    if isinstance(size, Const):
-        return tir.index(-(-int(size.value) // abs(step)))
     return tir.binary("//", tir.binary("+", size, abs(step) - 1), abs(step))
 
 

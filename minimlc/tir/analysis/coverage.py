@@ -94,7 +94,8 @@ def _moving(
     """A write's indices; of those that are no sums of digits because of what stands still, only the
     rest, and from where to where the read needs elements beyond what stands still.
     """
-    indices, reaches = list(write.indices), [None] * len(write.indices)
+    indices = list(write.indices)
+    reaches: list[Interval | None] = [None] * len(indices)
     ranges = Ranges(extents).assume(*read.guards)
     for dim, total in enumerate(Digits(extents).sums(indices)):
         parts = split_by(indices[dim], still) if total is None else None
