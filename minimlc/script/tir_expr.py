@@ -192,8 +192,7 @@ class Loops(Reader):
 
     def power(self, node: ast.expr, base: Any, exponent: Any) -> Expr:
         """`base ** exponent`: a product where the exponent is a number that is not too great."""
-        base = as_expr(base)
-        is_count = isinstance(exponent, int) and not isinstance(exponent, bool)
+        is_count = isinstance(exponent, int) and isinstance(base, Expr)
         if not is_count or not 0 <= exponent <= MOST_FACTORS[is_float(base.dtype)]:
             return self.guard(node, FUNCTIONS["pow"], base, exponent)
         if exponent == 0:

@@ -196,9 +196,11 @@ def test_cache_write_inside_a_block_copies_what_is_made_there():
 def test_cache_write_inside_a_block_copies_nothing_else():
     uneven = mlc.parse(SCOPE.format(width="i + 3"))
     assert_right(uneven, mlc.Schedule(uneven).cache_write("B", "B").mod)
-    twice = SCOPE.format(width=4).replace("B[vi, vj] = D[vi, vj]", "B[vi, vj] = B[7 - vi, vj]")
-    sch = mlc.Schedule(mlc.parse(twice), check=False)
-    refuses("E117", lambda: sch.cache_write("B", "B"), "B")
+    ordered = SCOPE.format(width=4).replace('"SS", [i0', '"OO", [i0')
+    ordered = ordered.replace("vi = T.axis.spatial", "vi = T.axis.opaque")
+    again = mlc.parse(ordered.replace("= B[vi, vj] * 2", "= B[vi, vj] + C[7 - vi, vj]"))
+    sch = mlc.Schedule(again, check=False)
+    refuses("E117", lambda: sch.cache_write("C", "C"), "starts from what C holds")
 
 
 CLAMPED = """
