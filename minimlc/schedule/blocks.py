@@ -26,15 +26,16 @@ from minimlc.schedule.tree import (
     replaced,
     without_unused_allocs,
 )
-from minimlc.tir.analysis.access import Access, accesses, loop_extents
+from minimlc.tir.analysis.access import Access, Alone, accesses, accesses_alone, loop_extents
 from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
+from minimlc.tir.analysis.preimage import preimage
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.analysis.witness import find_conflict
-from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, index, seq
+from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, seq
 
 
 @primitive(keeps_order=True)
@@ -50,7 +51,7 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     reads itself does not change in between. Elements that several iterations need are computed
     in each of them; of a buffer in shared memory, also all that the other threads around need.
     """
-    subject = producer(func, block)
+    subject = producer(func, block, straight=False)
     target = find_loop(func, loop)
     check_own_result(func, subject)
     check_plain_path(target.around)
@@ -64,7 +65,8 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     outer = (*target.loops, target.stmt)
     together = subject.buffer.scope.startswith(SHARED)
     apart = [lp.var for lp in outer if not (together and lp.thread.startswith(THREAD))]
-    box = enclosing_box(subject.buffer, subject.readers(), apart)
+    read = enclosing_box(subject.buffer, subject.readers(), apart)
+    box = tuple(line.side(side) for line, side in zip(subject.lines, read, strict=True))
     parts = _reduce_parts(subject, reduce_loops)
     new = _over_box(replaced(func, {top: subject.block}), subject, box, outer, reduce_loops, parts)
     moved = replace(target.stmt, body=seq((new, target.stmt.body)))
@@ -157,7 +159,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     in full; when every element it reads is finished by then; and when the iterations together
     cover all it did before.
     """
-    subject = producer(func, block)
+    subject = producer(func, block, straight=False)
     target = find_loop(func, loop)
     top, own, _ = subject.place.nest()
     _check_reverse(subject, target)
@@ -223,20 +225,18 @@ def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
 
 
 def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) -> Box:
-    """For each iter, the side of what is produced in the innermost of `outer` that it indexes; all
-    of its values where it indexes nothing produced.
+    """For each iter, its values where it indexes what is produced in the innermost of `outer`; all
+    of them where it indexes nothing produced. Whether they are the right ones is not said here.
     """
-    fixed = [loop.var for loop in outer]
+    fixed = {loop.var for loop in outer}
     writes = [i for i in subject.others() if outer[-1] in i.loops and i.is_write]
     boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
-    iters = subject.block.iters
-    alone = replace(subject.block, iters=tuple(replace(it, value=it.var) for it in iters))
-    sides: dict[Expr, Side] = {}
-    for item in accesses(alone):
+    sides: list[tuple[Expr, Side]] = []
+    for item in accesses_alone(Alone.of(subject.block)):
         if item.buffer in boxes and not item.is_write:
-            for part, side in zip(item.indices, boxes[item.buffer], strict=True):
-                sides.setdefault(part, side)
-    return tuple(sides.get(it.var, Side(index(0), it.extent)) for it in subject.dims)
+            sides += zip(item.indices, boxes[item.buffer], strict=True)
+    extents = {it.var: it.extent for it in subject.dims}
+    return preimage(extents, sides, loop_extents(tuple(outer)))
 
 
 def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:

@@ -1,7 +1,8 @@
 """Primitives that dissolve a block into another: compute_inline and reverse_compute_inline."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import gt
+from typing import Any
 
 from minimlc.errors import ScheduleError
 from minimlc.node import Node, replace, walk
@@ -21,13 +22,15 @@ from minimlc.schedule.shape import (
 )
 from minimlc.schedule.tree import find_block, inside, replaced, without_unused_allocs
 from minimlc.tir.analysis.access import Access, accesses, reads, update_of
-from minimlc.tir.analysis.arith import conjuncts, key, variables
+from minimlc.tir.analysis.arith import conjuncts, constant_value, key, variables
 from minimlc.tir.analysis.coverage import covers
 from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.nodes import (
     Alloc,
     Binary,
     Block,
+    BlockIter,
     Buffer,
     Expr,
     For,
@@ -57,7 +60,7 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     place = find_block(func, block)
     if _is_dead(func, place.stmt):
         return finish(without_unused_allocs(replaced(func, {place.nest().top: None})))
-    subject = producer(func, block, alone=False)
+    subject = producer(func, block, alone=False, straight=False)
     value = _plain_store(subject).value
     check_own_result(func, subject)
     check_clipping_only(subject.block, subject.place.loops)
@@ -71,10 +74,10 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     check_runs(s for s in alone if isinstance(s, For))
     check_plain_path(s for s in alone if isinstance(s, IfThenElse))
     check_inputs_unchanged(subject, shared)
-    axes = [it.var for it in subject.dims]
 
     def computed(load: Load) -> Expr:
-        return substitute(value, dict(zip(axes, load.indices, strict=True)))
+        places = zip(subject.lines, load.indices, strict=True)
+        return substitute(value, {line.it.var: line.value(at) for line, at in places})
 
     inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
@@ -145,12 +148,14 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     feed = _plain_store(source)
     check_own_result(func, source)
     same, held = _elements(subject, source)
-    check_joined(subject, source)
+    still, covered = _still(subject, source, same), _is_covered(subject, source)
+    check_joined(subject, source, (), still, covered=covered)
     _check_scopes(subject, source.own())
     indices = tuple(substitute(i, same) for i in store.indices)
     value = Redirect({source.buffer: lambda _: feed.value}).visit(substitute(store.value, same))
     over_loops: dict[Node, Node] = {it.var: it.value for it in source.block.iters}
-    held = [substitute(part, over_loops) for part in held]
+    known = set(map(key, conjuncts(source.block.predicate)))
+    held = [part for part in (substitute(p, over_loops) for p in held) if key(part) not in known]
     new = replace(
         source.block,
         name=subject.block.name,
@@ -161,16 +166,54 @@ def reverse_compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     return finish(without_unused_allocs(changed), "E115")
 
 
-def check_joined(subject: Producer, source: Producer, loops: Iterable[For] = ()) -> None:
-    """Both blocks run for all values of their spatial iters, whatever conditions and extents
-    (those of `loops` as well) say, and nothing comes between them.
+def check_joined(
+    subject: Producer,
+    source: Producer,
+    loops: Iterable[For] = (),
+    still: Collection[BlockIter] = (),
+    *,
+    covered: bool = False,
+) -> None:
+    """Both blocks run for all values of their spatial iters, but those that stand `still`, whatever
+    conditions and extents (those of `loops` as well) say, and nothing comes between them. The
+    producer's condition does not count where all that is read is `covered`.
     """
     for side in (subject, source):
         place = side.place
         check_plain_path(place.around)
-        check_full_domain(side.block, side.dims, place.nest().own, place.loops)
+        iters = [it for it in side.dims if it not in still]
+        clipped = side is subject or not covered
+        check_full_domain(side.block, iters, place.nest().own, place.loops, clipped=clipped)
     check_runs((*apart(subject.place, source.place), *loops))
     _check_between(subject, source)
+
+
+def _still(subject: Producer, source: Producer, same: Mapping[Node, Node]) -> set[BlockIter]:
+    """The iters of both blocks that only loops around both of them choose, if each is what the
+    other block's iters say at the element: both blocks then are at the same ones in an iteration.
+    """
+    shared = {lp.var for lp in subject.place.loops if lp in source.place.loops}
+    values: list[dict[Node, Node]]
+    values = [{it.var: it.value for it in side.dims} for side in (subject, source)]
+    layout = _element_for_element(subject, source.buffer)
+    assert layout is not None
+    at: list[tuple[BlockIter, Any, dict[Node, Node]]]
+    at = [(it, same[it.var], values[1]) for it in subject.dims]
+    at += [(it, out, values[0]) for it, out in zip(source.dims, layout.outputs, strict=True)]
+    return {
+        it
+        for it, other, over in at
+        if variables(it.value) <= shared
+        and constant_value(simplify(it.value - substitute(other, over))) == 0
+    }
+
+
+def _is_covered(subject: Producer, source: Producer) -> bool:
+    """Whether the producer, whatever its condition, surely writes each element that is read."""
+    write = next(item for item in source.own() if item.is_write)
+    shared = [lp.var for lp in subject.place.loops if lp in source.place.loops]
+    read = [item for item in subject.own() if item.buffer is source.buffer]
+    return all(covers(write, item, shared) for item in read)
 
 
 def _source(func: PrimFunc, subject: Producer) -> Producer:

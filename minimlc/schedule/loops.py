@@ -19,11 +19,12 @@ from minimlc.schedule.tree import (
     replaced,
     serial_loop,
 )
-from minimlc.tir.analysis.access import Access, accesses, reads_any
+from minimlc.tir.analysis.access import Access, accesses, loop_ranges, reads_any
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, commutes, conflicting_pairs, enclosing
 from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
 from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, index, seq, substitute
 from minimlc.tir.walks import stored_in
@@ -161,10 +162,10 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
         for i, j in grid(n, m):            for i_j_fused in range(n * m):
             S(i, j)                 -->        S(i_j_fused // m, i_j_fused % m)
 
-    Legal when the loops are nested directly in one another and no extent depends on another of
-    them.
+    Legal when the loops are nested directly in one another and only the outermost one may have an
+    extent that is not constant. One loop just gets a new name.
     """
-    chain = _chain(func, loops, "fuse")
+    chain = _chain(func, loops, "fuse", at_least=1)
     for loop in chain:
         if loop.kind != "serial":
             refuse("E119", f'"{loop.var.name}" is {loop.kind} already', hint="fuse first")
@@ -172,22 +173,27 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
     if order != list(loops):
         why = f"the loops stand in the order {', '.join(order)}"
         refuse("E116", why, hint="reorder first")
-    sizes = [constant_extent(loop) for loop in chain]
-    if prod(sizes) >= 2**63:
-        refuse("E118", f"{sizes} make more iterations than int64 counts", at=chain[0])
+    sizes = [constant_extent(loop) for loop in chain[1:]]
+    outermost = find_loop(func, order[0])
+    first = loop_ranges((*outermost.loops, chain[0])).variables[chain[0].var][1] + 1
+    if first * prod(sizes) >= 2**63 or 0 in sizes:
+        constant_extent(chain[0])
+    if first * prod(sizes) >= 2**63:
+        refuse("E118", f"{[first, *sizes]} make more iterations than int64 counts", at=chain[0])
     names = Names(func)
     if name is not None:
         _check_name(name, names)
     fused = names.var(name or _fused_name(order))
     values: dict[Node, Node] = {}
     below = 1
-    for loop, size in reversed(list(zip(chain, sizes, strict=True))):
+    for loop, size in reversed(list(zip(chain, [1, *sizes], strict=True))):
         value: Expr = fused if below == 1 else fused // below
         count = max(1, size)  # no iterations: no value is asked for, but none is divided by 0
         values[loop.var] = value if loop is chain[0] else value % count
         below *= count
     body = substitute(chain[-1].body, values)
-    return finish(replaced(func, {chain[0]: For(fused, index(prod(sizes)), "serial", body)}))
+    extent = simplify(chain[0].extent * prod(sizes))
+    return finish(replaced(func, {chain[0]: For(fused, extent, "serial", body)}))
 
 
 def _fused_name(names: Sequence[str]) -> str:
@@ -284,10 +290,11 @@ def add_unit_loop(func: PrimFunc, target: str) -> PrimFunc:
     return finish(replaced(func, {stmt: unit}))
 
 
-def _chain(func: PrimFunc, names: Sequence[str], verb: str) -> list[For]:
+def _chain(func: PrimFunc, names: Sequence[str], verb: str, at_least: int = 2) -> list[For]:
     """The loops from the outermost to the innermost of `names`, each directly in the one before."""
-    if len(names) < 2 or len(set(names)) != len(names):
-        refuse("E118", f"{verb} takes two or more different loops, got {list(names)}")
+    if len(names) < at_least or len(set(names)) != len(names):
+        count = ("one", "two")[at_least - 1]
+        refuse("E118", f"{verb} takes {count} or more different loops, got {list(names)}")
     places = [find_loop(func, name) for name in names]
     inner = max(places, key=lambda place: len(place.around))
     path = [*inner.around, inner.stmt]

@@ -19,9 +19,9 @@ from minimlc.schedule.tree import (
     replaced_in,
     with_allocs,
 )
-from minimlc.tir.analysis.access import Access, accesses, reads_any
+from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.coverage import covers
-from minimlc.tir.analysis.regions import enclosing_box, starts_inside
+from minimlc.tir.analysis.regions import enclosing_box, is_written_before
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import (
     Block,
@@ -63,13 +63,16 @@ def anchors(place: Place) -> list[Anchor]:
 
 
 class Use(NamedTuple):
-    """A block's use of one buffer: where it stands and its accesses, among all others."""
+    """A block's use of one buffer: where it stands and its accesses, among all others; of a whole
+    function, or of the block around it.
+    """
 
     place: Place[Block]
     block: Block
     buffer: Buffer
     mine: list[Access]
     items: list[Access]
+    is_within: bool = False
 
     def others(self, anchor: Anchor) -> list[Access]:
         """The accesses to the buffer beside the block's own in a statement around it."""
@@ -151,7 +154,8 @@ def _within(use: Use) -> Use | None:
             own = tuple(replace(it, value=it.var) for it in outer.iters)
             items = accesses(replace(outer, iters=own, predicate=None))
             items = [item._replace(loops=loops + item.loops) for item in items]
-            return _use(Place(use.block, (*loops, *around[depth + 1 :])), use.buffer, items)
+            place = Place(use.block, (*loops, *around[depth + 1 :]))
+            return _use(place, use.buffer, items)._replace(is_within=True)
     return None
 
 
@@ -214,21 +218,24 @@ def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -
 
     The copy is a block `C_local` over the whole buffer; reverse_compute_at moves it closer. Where
     loops around the block use the buffer elsewhere, or do not write all of it, the copy stands
-    inside of those, over the elements that the block writes there. Legal when the block starts
-    from an init of its own and surely writes all elements that are copied out.
+    inside of those, over the elements that the block writes there; inside the block around it, if
+    need be. Legal when the block reads nothing of it but what its own init or itself has written,
+    and surely writes all elements that are copied out.
     """
     check_scope(scope)
     use = use_of(func, block, buffer)
     writes = [item for item in use.mine if item.is_write and item.role != "init"]
     if not writes:
         refuse("E117", f'block "{block}" does not write {buffer}', at=use.block)
-    fitting = [anchor for anchor in anchors(use.place) if not unfit_to_write(use, anchor)]
-    results = (_written_back(func, use, anchor, scope) for anchor in fitting)
+    within = _within(use)
+    uses = [use] if within is None else [use, within]
+    places = [(each, anchor) for each in uses for anchor in anchors(each.place)]
+    fitting = [place for place in places if not unfit_to_write(*place)]
+    results = (_written_back(func, *place, scope) for place in fitting)
     result = next((r for r in results if r is not None), None)
     if result is None:
         partial = f'block "{block}" may not write every element of {buffer}'
-        why = partial if fitting else unfit_to_write(use, anchors(use.place)[0])
-        no_copy(use, why)
+        no_copy(use, partial if fitting else unfit_to_write(*places[0]))
     return finish(result)
 
 
@@ -294,21 +301,11 @@ def unfit_to_write(use: Use, anchor: Anchor) -> str:
     if use.others(anchor):
         return f'{buffer} is used elsewhere in the loops of "{name}"'
     written = {item.buffer for item in use.items if item.is_write}
+    writes = [item for item in use.mine if item.is_write]
     for item in use.mine:
-        if not item.is_write and not _starts_anew(item, anchor, written):
+        if not item.is_write and not is_written_before(item, len(anchor.loops), writes, written):
             return f'block "{name}" starts from what {buffer} holds'
     return ""
-
-
-def _starts_anew(read: Access, anchor: Anchor, written: set[Buffer]) -> bool:
-    """Whether a block reads only what its own init has written, in the loops of `anchor`."""
-    block = read.block
-    if block is None or block.init is None or read.role != "update":
-        return False
-    if any(reads_any(guard, written) for guard in read.runs_where):
-        return False
-    inner = [loop for loop in read.loops if loop not in anchor.loops]
-    return starts_inside(block, inner, read.loops, read.runs_where)
 
 
 def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimFunc | None:
@@ -318,16 +315,17 @@ def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimF
     copy = copy_nest(End(cache), End(use.buffer), use.space(anchor), names, cache.name)
     new = Redirect({use.buffer: to(cache)}).visit(use.block)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
-    return result if is_written(result, cache, anchor) else None
+    return result if is_written(result, use, cache, anchor) else None
 
 
-def is_written(func: PrimFunc, cache: Buffer, anchor: Anchor) -> bool:
+def is_written(func: PrimFunc, use: Use, cache: Buffer, anchor: Anchor) -> bool:
     """Whether all elements of `cache` that its copy reads have been written in `anchor`."""
-    items = [item for item in accesses(func) if item.buffer is cache]
-    (read,) = [i for i in items if not i.is_write and i.role != "update"]
-    writes: Sequence[Access] = [i for i in items if i.is_write and i.role != "init"]
+    now = use_of(func, use.block.name, cache.name)
+    now = _within(now) or now if use.is_within else now
+    copied = [i for i in now.items if i.buffer is cache and i not in now.mine]
+    writes = [i for i in now.mine if i.is_write and i.role != "init"]
     fixed = [loop.var for loop in anchor.loops]
-    return any(covers(write, read, fixed) for write in writes)
+    return all(any(covers(write, read, fixed) for write in writes) for read in copied)
 
 
 def beside(

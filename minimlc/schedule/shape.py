@@ -1,6 +1,6 @@
 """What a block looks like to the primitives that move, inline or split it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.node import Node, walk
@@ -8,14 +8,15 @@ from minimlc.schedule.primitive import refuse
 from minimlc.schedule.tree import Place, find_block, inside, runs
 from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads
 from minimlc.tir.analysis.affine import Coverage, Digits
-from minimlc.tir.analysis.arith import conjuncts, variables
+from minimlc.tir.analysis.arith import conjuncts, linear, variables
 from minimlc.tir.analysis.coverage import clips_only
 from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.regions import is_private
+from minimlc.tir.analysis.regions import Side, is_private, is_written_before
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
     Buffer,
+    Expr,
     For,
     IfThenElse,
     IterKind,
@@ -23,20 +24,48 @@ from minimlc.tir.nodes import (
     Stmt,
     Store,
     Var,
+    index,
 )
+
+
+class Line(NamedTuple):
+    """An index `start + sign * it`: the place of an element in one dimension."""
+
+    it: BlockIter
+    sign: int = 1
+    start: int = 0
+
+    def value(self, at: Expr) -> Expr:
+        """The iter's value where the index is `at`."""
+        if self.sign < 0:
+            return self.start - at
+        return at - self.start if self.start else at
+
+    def side(self, side: Side) -> Side:
+        """The iter's values where the index is in a side of a box."""
+        if self == Line(self.it):
+            return side
+        if side.extent >= self.it.extent:
+            return Side(index(0), self.it.extent)
+        end = side.start if self.sign > 0 else side.start + (side.extent - 1)
+        return Side(self.value(end), side.extent)
 
 
 class Producer(NamedTuple):
     """A block that writes `buffer`, one element per value of its spatial iters.
 
-    `dims[d]` is the iter that is the element's index in dimension d.
+    `dims[d]` is the iter that is the element's index in dimension d, along `lines[d]`.
     """
 
     place: Place[Block]
     block: Block
     buffer: Buffer
-    dims: tuple[BlockIter, ...]
+    lines: tuple[Line, ...]
     items: list[Access]
+
+    @property
+    def dims(self) -> tuple[BlockIter, ...]:
+        return tuple(line.it for line in self.lines)
 
     def own(self) -> list[Access]:
         """The block's accesses."""
@@ -60,10 +89,11 @@ class Producer(NamedTuple):
         return loops_feeding(iters, self.place.nest().own)
 
 
-def producer(func: PrimFunc, name: str, *, alone: bool = True) -> Producer:
+def producer(func: PrimFunc, name: str, *, alone: bool = True, straight: bool = True) -> Producer:
     """The block `name`, checked to be one that writes each element on its own.
 
-    It must write one buffer, at an index made of its spatial iters, all of them and each once;
+    It must write one buffer, at an index made of its spatial iters, all of them and each once:
+    `straight` as they are, or else with an offset or backwards too (`B[15 - vi]`);
     its other iters must be reductions with an init; and what it computes must depend on its iters
     `alone`, or else on loops too of which each iteration has its buffer for itself.
     """
@@ -79,17 +109,27 @@ def producer(func: PrimFunc, name: str, *, alone: bool = True) -> Producer:
         _unsuitable(block, "its iterations must be taken in order")
     if any(it.kind == "R" for it in block.iters) and block.init is None:
         _unsuitable(block, "it updates what another block initialised")
-    for store in stores:
-        direct = [i for i in store.indices if isinstance(i, Var) and i in spatial]
-        if not len(direct) == len(spatial) == buffer.ndim or set(direct) != set(spatial):
+    lines = [tuple(_line(part, spatial) for part in store.indices) for store in stores]
+    for each in lines:
+        if None in each or sorted(map(id, spatial.values())) != sorted(id(i.it) for i in each if i):
             _unsuitable(block, "its index is not each spatial iter once")
-    if len({store.indices for store in stores}) > 1:
+        if straight and any(line != Line(line.it) for line in each if line):
+            _unsuitable(block, "its index is not each spatial iter as it is")
+    if len(set(lines)) > 1:
         _unsuitable(block, "its init and its body write different elements")
     items = accesses(func)
     if names_loops(block, (lp for lp in place.loops if alone or not is_private(buffer, lp, items))):
         _unsuitable(block, "its body uses loop variables directly, not through its iters")
-    dims = tuple(spatial[i] for i in stores[0].indices)  # type: ignore[index]
-    return Producer(place, block, buffer, dims, items)
+    return Producer(place, block, buffer, tuple(line for line in lines[0] if line), items)
+
+
+def _line(part: Expr, iters: Mapping[Var, BlockIter]) -> Line | None:
+    """An index as one of some iters, with an offset or backwards; None for others."""
+    total = linear(part)
+    match list(total.terms.items()):
+        case [(atom, (1 | -1) as sign)] if isinstance(atom.expr, Var) and atom.expr in iters:
+            return Line(iters[atom.expr], sign, total.constant)
+    return None
 
 
 def names_loops(block: Block, loops: Iterable[For]) -> bool:
@@ -138,19 +178,27 @@ def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
             refuse("E113", f"{what} with {within[-1].var.name}", at=item.node)
 
 
-def check_alone(func: PrimFunc, block: Block, loop: For, code: str, hint: str) -> None:
+def check_alone(
+    func: PrimFunc, block: Block, loop: For, code: str, hint: str, *, again: bool = False
+) -> None:
     """Refuse with `code` unless the block's init, or a fill, may run before `loop`: nothing else in
-    it uses what the block writes, or writes what decides where the block runs and starts.
+    it uses what the block writes, or writes what decides where the block runs and starts. What the
+    block writes `again` in each iteration of the loop may be read after that.
     """
     items = accesses(func)
     mine = inside(items, block)
-    written = {item.buffer for item in mine if item.is_write}
+    writes = [item for item in mine if item.is_write]
+    written = {item.buffer for item in writes}
+    changing = {item.buffer for item in items if item.is_write}
     values = [*(it.value for it in block.iters), *conjuncts(block.predicate)]
     parts: list[Node] = [*values, *((block.init,) if block.init is not None else ())]
     for item in items:
         if loop not in item.loops or item in mine:
             continue
         feeds = item.is_write and any(reads(part, item.buffer) for part in parts)
+        depth = item.loops.index(loop) + 1
+        if again and not item.is_write and is_written_before(item, depth, writes, changing):
+            continue
         if item.buffer in written or feeds:
             why = f'{item.buffer.name} is used elsewhere in "{loop.var.name}"'
             refuse(code, why, at=item.node, hint=hint)
@@ -179,12 +227,17 @@ def check_plain_path(around: Iterable[Stmt]) -> None:
 
 
 def check_full_domain(
-    block: Block, iters: Sequence[BlockIter], moving: Sequence[For], around: Sequence[For]
+    block: Block,
+    iters: Sequence[BlockIter],
+    moving: Sequence[For],
+    around: Sequence[For],
+    *,
+    clipped: bool = True,
 ) -> None:
     """Refuse unless the loops `moving` make `iters` take every combination of their values.
 
     `around` are all loops around the block. The block's predicate may only keep iters within
-    their extents.
+    their extents, if it counts: if they are `clipped`.
     """
     digits = Digits(loop_extents(tuple(around)))
     sums = digits.sums([it.value for it in iters])
@@ -199,7 +252,8 @@ def check_full_domain(
         if not coverage.is_exact():
             refuse("E113", f'a loop of "{block.name}" is cut unevenly', at=block)
     check_runs(moving)
-    check_clipping_only(block, around)
+    if clipped:
+        check_clipping_only(block, around)
 
 
 def check_runs(loops: Iterable[For]) -> None:

@@ -27,7 +27,7 @@ def _first_line(item: Definition) -> int:
     return min([item.lineno, *(d.lineno for d in item.decorator_list)])
 
 
-def _locate(
+def locate(
     kind: type, name: str, filename: str, line: int, module_globals: dict[str, Any]
 ) -> tuple[Source, Definition]:
     """The source and syntax tree of the class or function `name` that surrounds a line."""
@@ -50,7 +50,7 @@ def _locate(
     raise ScriptError(why, code="E128", span=span, hint=hint)
 
 
-def _closure_names(functions: list[FunctionType]) -> dict[str, Any]:
+def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
     """The variables of enclosing functions that these functions use."""
     names: dict[str, Any] = {}
     for function in functions:
@@ -72,8 +72,8 @@ def read(kind: type, definition: Any, frame: FrameType, reading: Reading) -> Any
         filename, line, around = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
         own = dict(vars(definition))
         functions = [f for f in own.values() if isinstance(f, FunctionType)]
-    source, node = _locate(kind, definition.__name__, filename, line, around)
-    inside = (own, _closure_names(functions), dict(frame.f_locals))
+    source, node = locate(kind, definition.__name__, filename, line, around)
+    inside = (own, closure_names(functions), dict(frame.f_locals))
     try:
         return reading(source, node, ChainMap(*inside, frame.f_globals))
     except ScriptError as error:

@@ -18,6 +18,7 @@ from minimlc.script.constructs import NO_MODULES, Form, Namespace
 from minimlc.script.definition import read
 from minimlc.script.graph import R, parse_function
 from minimlc.script.graph_value import Siblings
+from minimlc.script.helpers import in_text, macro
 from minimlc.script.reader import Reader
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
@@ -148,6 +149,10 @@ def _read_module(
         others = [item for item in node.body if not isinstance(item, ast.FunctionDef)]
         _constants(source, others, names)
     functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    macros = [item for item in functions if _is_macro(Reader(source, names), item)]
+    if isinstance(names, dict):
+        names.update((item.name, in_text(source, item, names)) for item in macros)
+    functions = [item for item in functions if item not in macros]
     definitions = _definitions(Reader(source, names), functions)
     syntax = {name: item for name, (item, _) in definitions.items()}
     done: dict[str, Any] = {}
@@ -155,6 +160,12 @@ def _read_module(
     for name, (item, form) in definitions.items():
         done[name] = source.guard(item, form.meaning, source, item, names, siblings)
     return IRModule(done, _attributes(Reader(source, names), node.body))
+
+
+def _is_macro(reader: Reader, node: ast.FunctionDef) -> bool:
+    """Whether a function is only for scripts to call."""
+    calls = [item.func if isinstance(item, ast.Call) else item for item in node.decorator_list]
+    return len(calls) == 1 and reader.meant(calls[0]) is macro
 
 
 def _attributes(reader: Reader, body: list[ast.stmt]) -> Attrs:

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from minimlc.literals import Notes
 from minimlc.node import Node, with_span
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
+from minimlc.script.helpers import helper_of, inlined, result
 from minimlc.script.source import Names, PythonNode, Source
 from minimlc.script.syntax import in_words
 
@@ -37,6 +39,12 @@ class Reader:
         self.source = source
         self.names = names
         self.scope: dict[str, Any] = {}
+        self.calls: list[tuple[Source, ast.Call]] = []
+        self.error, self.guard = source.error, source.guard
+
+    def move(self, source: Source, names: Names, scope: dict[str, Any]) -> None:
+        """Read on in another source, where names mean other things."""
+        self.source, self.names, self.scope = source, names, scope
         self.error, self.guard = source.error, source.guard
 
     @contextmanager
@@ -72,8 +80,9 @@ class Reader:
         raise self.error(place, why, "E124", self.language.refused.get(type(node), ""))
 
     def placed(self, item: N, place: PythonNode) -> N:
-        """`item`, which notes where it was read."""
-        return with_span(item, self.source.span(place))
+        """`item`, which notes where it was read: in the script, if in a function that it calls."""
+        source, at = self.calls[0] if self.calls else (self.source, place)
+        return with_span(item, source.span(at))
 
     # What a language adds
 
@@ -286,6 +295,9 @@ def call(reader: Reader, node: ast.Call) -> Any:
     name = reader.path(node.func)
     if name:
         return reader.construct(node, name)
+    helper = helper_of(reader, node)
+    if helper is not None:
+        return inlined(reader, node, helper, partial(result, reader))
     called = ast.unparse(node.func)
     if called not in FOLDABLE or node.keywords:
         why, hint = f"a script cannot call {called}", reader.instead_of(called)

@@ -12,6 +12,7 @@ from minimlc.errors import shown
 from minimlc.node import replace, span_of, walk, with_span
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
+from minimlc.script.helpers import macro
 from minimlc.script.reader import items_of
 from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
@@ -143,7 +144,8 @@ def _axis(
     low, size = _axis_range(reader, extent)
     begin = integral(reader, value, f"an axis takes an {INDEX} value")
     loop = reader.loops.get(begin)
-    if loop is not None and loop.start is not None and key(loop.start) == key(low):
+    start = loop.start if loop is not None and loop.step == 1 else None
+    if loop is not None and start is not None and key(start) == key(low):
         begin = loop.var
     elif constant_value(low) != 0:
         begin = tir.binary("-", begin, low)
@@ -182,6 +184,7 @@ def _add_iter(
     kind: Any,
     value: Expr,
     start: Expr | None,
+    step: int = 1,
 ) -> None:
     """An axis of the block. Iters of the tree begin at 0, as loops do."""
     if not isinstance(target, ast.Name):
@@ -190,7 +193,7 @@ def _add_iter(
     if not isinstance(extent, Expr):
         reader.sizes[var] = extent
     header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
-    reader.scope[target.id] = moved(var, start)
+    reader.scope[target.id] = moved(var, start, step)
 
 
 @LOOPS.reads("T.axis.remap(kinds, loops)", role="axis")
@@ -217,7 +220,7 @@ def _remap(
     values = [_loop_of(reader, node) for node in loops.elts]
     for name, letter, loop in zip(targets, letters, values, strict=True):
         extent = reader.sizes.get(loop.var, loop.extent)
-        _add_iter(reader, header, name, extent, letter, loop.var, loop.start)
+        _add_iter(reader, header, name, extent, letter, loop.var, loop.start, loop.step)
 
 
 def _loop_of(reader: Loops, node: ast.expr) -> Loop:
@@ -277,6 +280,7 @@ _MARKERS = {
     **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),
     "prim_func": decorator(parse_prim_func),
+    "macro": macro,
 }
 
 T: Any = Namespace("T", ChainMap(_MARKERS, FUNCTIONS))

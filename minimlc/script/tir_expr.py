@@ -3,12 +3,12 @@
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial, reduce
 from inspect import Parameter, signature
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from minimlc.dtypes import INDEX, is_integer
+from minimlc.dtypes import INDEX, is_float, is_integer
 from minimlc.errors import did_you_mean
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Form, Language
@@ -24,8 +24,9 @@ _PYTHON_TO_SCRIPT = {
     "float": 'T.cast(x, "float32")',
     "int": 'T.cast(x, "int64")',
     "bool": "x != 0",
-    "**": "T.pow(a, b)",
 }
+MOST_FACTORS = {True: 16, False: 64}
+"""The greatest power of floats, and of integers, that is written as a product."""
 LOOPS = Language(
     "prim_func",
     PYTHON,
@@ -79,11 +80,14 @@ class Named(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop around: its variable counts from 0, its values in the script from `start` on."""
+    """A loop around: its variable counts from 0, its values in the script from `start` on, by
+    `step`.
+    """
 
     var: Var
     start: Expr | None
     extent: Expr
+    step: int = 1
 
 
 @dataclass
@@ -172,6 +176,11 @@ class Loops(Reader):
                 if isinstance(a, int | float) and isinstance(b, float):
                     a = float(a)
                 return self.guard(node, tir.select, test, a, b)
+            case "**", [a, b]:
+                return self.power(node, a, self.folded(b))
+            case (("max" | "min"), [_, _, *_]) | (("abs" | "round"), [_]):
+                function = partial(self.guard, node, FUNCTIONS[op])
+                return reduce(function, operands) if len(operands) > 1 else function(*operands)
             case _ if op in _PYTHON_TO_SCRIPT or op in FUNCTIONS:
                 instead = _PYTHON_TO_SCRIPT.get(op) or self.instead_of(op)
                 why = f"{op} is Python's own, for constants"
@@ -180,6 +189,15 @@ class Loops(Reader):
                 return self.guard(node, tir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
+
+    def power(self, node: ast.expr, base: Any, exponent: Any) -> Expr:
+        """`base ** exponent`: a product where the exponent is a number that is not too great."""
+        is_count = isinstance(exponent, int) and isinstance(base, Expr)
+        if not is_count or not 0 <= exponent <= MOST_FACTORS[is_float(base.dtype)]:
+            return self.guard(node, FUNCTIONS["pow"], base, exponent)
+        if exponent == 0:
+            return as_expr(1, base.dtype)
+        return reduce(partial(self.guard, node, tir.binary, "*"), [base] * exponent)
 
     def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]

@@ -2,11 +2,13 @@
 
 import ast
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 from minimlc.constants import is_folded
 from minimlc.dtypes import DTYPES, INDEX, is_integer
+from minimlc.script.helpers import helper_of, inlined
 from minimlc.script.reader import combine, items_of
 from minimlc.script.tir_buffer import declare_variable, declares
 from minimlc.script.tir_expr import (
@@ -37,11 +39,14 @@ _ALLOCS = ("T.alloc_buffer", "T.decl_buffer")
 
 
 class _Loop(NamedTuple):
-    """One loop of a header. Loops of the tree begin at 0: the start moves into the body."""
+    """One loop of a header. Loops of the tree begin at 0 and count by 1: start and step move into
+    the body.
+    """
 
     start: Expr | None
     extent: Expr
     options: dict[str, Any]
+    step: int = 1
 
 
 def _statements(items: Sequence[Item]) -> list[Stmt]:
@@ -88,8 +93,12 @@ def suite(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None
 
 
 @LOOPS.reads(ast.Expr)
-def _expression(reader: Loops, node: ast.Expr) -> None:
-    """A construct that stands alone."""
+def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
+    """A construct that stands alone; the statements of a macro."""
+    helper = helper_of(reader, node.value)
+    if helper is not None and helper.is_macro:
+        assert isinstance(node.value, ast.Call)
+        return inlined(reader, node.value, helper, partial(_macro, reader, node.value))
     name = reader.called(node.value)
     if name == "T.block_attr" and reader.inside("function"):
         name = "T.func_attr"  # the block around the whole body is the function
@@ -97,13 +106,24 @@ def _expression(reader: Loops, node: ast.Expr) -> None:
     header = reader.inside("function" if name == "T.func_attr" else "block")
     if name == "T.evaluate":
         reader.apply(LOOPS.forms["alone"][name], node.value)
-        return
+        return None
     if form is not None and header is not None:
         note(reader, node.value, header, name, reader.apply(form, node.value))
-        return
+        return None
     text = name or ast.unparse(node).split("(")[0][:40]
     hint = _PLACES.get(name, "statements are loops, blocks and stores such as C[i] = value")
     raise reader.error(node, f"{text} is not a statement of a prim_func here", "E124", hint)
+
+
+def _macro(reader: Loops, call: ast.Call, nodes: Sequence[ast.stmt]) -> list[Item]:
+    """A macro's statements; what its parameters stand for must stay what it is."""
+    given = dict(reader.scope)
+    done = items(reader, nodes)
+    for name, value in given.items():
+        if isinstance(value, Expr) and (read := buffers_read(value)):
+            target = ast.copy_location(ast.Name(name), call)
+            check_named(reader, Named(target, read, value.dtype), done)
+    return done
 
 
 def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -> None:
@@ -156,15 +176,19 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
     var = Var(reader.loop_names.take(target.id))
     if isinstance(loop.extent, Const):
         reader.sizes[var] = int(loop.extent.value)
-    value = moved(var, loop.start)
-    reader.loops[value] = Loop(var, loop.start, loop.extent)
+    value = moved(var, loop.start, loop.step)
+    reader.loops[value] = Loop(var, loop.start, loop.extent, loop.step)
     reader.scope[target.id] = value
     return var
 
 
-def moved(var: Expr, start: Expr | None) -> Expr:
+def moved(var: Expr, start: Expr | None, step: int = 1) -> Expr:
     """What a variable that counts from 0 stands for, where its values begin at `start`."""
-    return var if start is None or _is_zero(start) else tir.binary("+", var, start)
+    if step < 0:
+        back = var if step == -1 else tir.binary("*", var, -step)
+        return tir.binary("-", tir.index(0) if start is None else start, back)
+    value = var if step == 1 else tir.binary("*", var, step)
+    return value if start is None or _is_zero(start) else tir.binary("+", value, start)
 
 
 def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
@@ -200,20 +224,32 @@ def _loop(
     step: ast.expr | None = None,
     **options: Any,
 ) -> list[_Loop]:
-    """One loop over `(n)` or `(start, stop)`."""
-    if step is not None and reader.read(step) != 1:
-        hint = "for i in range(n // step), and i * step inside"
-        raise reader.error(step, "a loop counts by 1", "E125", hint)
+    """One loop over `(n)`, `(start, stop)` or `(start, stop, step)`."""
+    by = 1 if step is None else reader.integer(step, "a loop's step")
+    if step is not None and by == 0:
+        raise reader.error(step, "a loop's step is not 0", "E125", "range(start, stop, 1)")
     start, size = None, _extent(reader, extent)
     if stop is not None:
         start, size = size, _extent(reader, stop)
-        start, size = (None, size) if _is_zero(start) else (start, between(start, size))
+        size = _count(start, size, by)
+        start = None if _is_zero(start) else start
     if options.get("thread", "") is None:
         hint = 'thread="threadIdx.x" or "blockIdx.x"'
         raise reader.error(call, "T.thread_binding misses thread", "E121", hint)
     options = {key: value for key, value in options.items() if value}
     kind = _LOOP_KIND_OF.get(reader.called(call), "serial")
-    return [_Loop(start, size, {**options, "kind": kind})]
+    return [_Loop(start, size, {**options, "kind": kind}, by)]
+
+
+def _count(start: Expr, stop: Expr, step: int) -> Expr:
+    """How many values a range has."""
+    low, high = (start, stop) if step > 0 else (stop, start)
+    size = between(low, high)
+    if isinstance(size, Const):
+        return tir.index(max(0, -(-int(size.value) // abs(step))))
+    if abs(step) == 1:
+        return size
+    return tir.binary("//", tir.binary("+", size, abs(step) - 1), abs(step))
 
 
 def _is_zero(value: Expr) -> bool:

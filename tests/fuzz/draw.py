@@ -65,7 +65,12 @@ def _split(site: Site) -> Arguments:
 
 
 def _fuse(site: Site) -> Arguments:
-    return site.several(site.chain(serial=True)), {}
+    varying = [n for n in site.varying() if isinstance(site.loops[n].body, For)]
+    inner = {n: site.loops[n].body.var.name for n in varying}
+    fitting = [(n, name) for n, name in inner.items() if name in site.serial(least=1)]
+    if fitting and site.chance(0.5):
+        return list(site.rng.choice(fitting)), {}
+    return site.several(site.chain(serial=True), least=1 if site.chance(0.1) else 2), {}
 
 
 def _reorder(site: Site) -> Arguments:
@@ -97,7 +102,11 @@ def _merge(site: Site) -> Arguments:
         return site.several([]), {}
     if not pairs:
         raise Nothing
-    return list(site.rng.choice(pairs)), {}
+    first, second = site.rng.choice(pairs)
+    inner = site.loops[first].body, site.loops[second].body
+    if all(isinstance(loop, For) for loop in inner) and site.chance(0.4):
+        first, second = (loop.var.name for loop in inner)
+    return [first, second], {}
 
 
 def _independent(site: Site) -> list[str]:
@@ -356,6 +365,9 @@ def _nests(site: Site) -> list[str]:
 
 
 def _blockize(site: Site) -> Arguments:
+    several = site.siblings()
+    if several and site.chance(0.3):
+        return [site.rng.choice(several)], {}
     return [site.loop(_nests(site))], {}
 
 

@@ -56,7 +56,7 @@ def _cache_read(site: Site) -> Arguments:
 
 def _cache_write(site: Site) -> Arguments:
     def uses(name: str) -> list[str]:
-        calm = site.whole(name) and site.starts_anew(name) and name not in site.inner
+        calm = site.whole(name) and site.starts_anew(name)
         return site.writes(name) if calm else []
 
     return _using(site, uses), _scope(site)

@@ -6,6 +6,7 @@ from tests.fuzz.programs_irregular import IRREGULAR
 from tests.fuzz.programs_nested import NESTED
 from tests.fuzz.programs_nn import NETWORKS
 from tests.fuzz.programs_odd import ODD
+from tests.fuzz.programs_turned import TURNED
 
 
 @I.ir_module
@@ -227,4 +228,5 @@ PROGRAMS: dict[str, IRModule] = {
     **ODD,
     **NESTED,
     **IRREGULAR,
+    **TURNED,
 }

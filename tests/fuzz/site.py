@@ -3,13 +3,13 @@
 import math
 import random
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import minimlc as mlc
 from minimlc.tir.analysis.access import accesses
-from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.nodes import Alloc, Block, Buffer, For, IfThenElse, Seq, Store
+from minimlc.tir.analysis.arith import constant_value, linear, variables
+from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Store, Var
 from minimlc.tir.walks import blocks_in, loops_in, statements_in
 
 
@@ -132,6 +132,18 @@ class Site:
                     found.append((a.var.name, b.var.name))
         return found
 
+    def siblings(self) -> list[list[str]]:
+        """The blocks of neighbouring statements, all of them, in serial loops."""
+        found = []
+        for stmt in statements_in(self.func.body):
+            parts = stmt.stmts if isinstance(stmt, Seq) else ()
+            for start, stop in combinations(range(len(parts) + 1), 2):
+                blocks = [block.name for part in parts[start:stop] for block in blocks_in(part)]
+                kinds = {loop.kind for part in parts[start:stop] for loop in loops_in(part)}
+                if blocks and kinds <= {"serial", "unrolled", "vectorized"}:
+                    found.append(blocks)
+        return found
+
     def innermost(self) -> list[str]:
         return [name for name, loop in self.loops.items() if not loops_in(loop.body)]
 
@@ -243,9 +255,9 @@ class Site:
         item = self.blocks[block]
         spatial = {it.var for it in item.iters if it.kind == "S"}
         stores = [part for part in statements_in(item) if isinstance(part, Store)]
+        named = [[_iter_of(part) for part in store.indices] for store in stores]
         return (
-            all(len(set(s.indices)) == len(s.indices) for s in stores)
-            and all(set(s.indices) == spatial for s in stores)
+            all(len(set(each)) == len(each) and set(each) == spatial for each in named)
             and all(self.loops[name].kind == "serial" for name in self.around[block])
             and block not in self.conditional
             and not (set(self.reads(block)) & set(self.writes(block)) and item.init is None)
@@ -276,6 +288,13 @@ class Site:
             return []
         first, *others = (self.around[name] for name in blocks)
         return [name for name in first if all(name in other for other in others)]
+
+
+def _iter_of(part: Expr) -> Var | None:
+    """The variable that an index is, with an offset or backwards."""
+    terms = list(linear(part).terms.items())
+    is_one = len(terms) == 1 and abs(terms[0][1]) == 1 and isinstance(terms[0][0].expr, Var)
+    return terms[0][0].expr if is_one else None
 
 
 Arguments = tuple[Sequence[Any], dict[str, Any]]

@@ -182,7 +182,8 @@ def test_merge_of_nests_goes_from_outside_in():
         C[x, y] = A[x, y] * A[x, 0]
 """
     sch = program(nests, 'A: T.Buffer((4, 6), "int32"), C: T.Buffer((4, 6), "int32")')
-    refuses("E116", lambda: sch.merge("j", "y"), "directly behind")
+    refuses("E116", lambda: sch.merge("x", "i"), "directly behind")
+    assert_right(sch.mod, sch.merge("j", "y").mod)
     rows = sch.merge("i", "x")
     assert_right(sch.mod, rows.mod)
     assert_right(sch.mod, rows.merge("j", "y").mod)

@@ -89,7 +89,7 @@ STEPS: Mapping[str, Step] = {
 
 IGNORED = {
     *("preserve_unit_iters", "preserve_unit_loops", "disable_predication", "consumer_blocks"),
-    "assume_injective_transform",
+    *("assume_injective_transform", "index"),
 }
 """Arguments that TVM has besides: they choose between programs of one meaning."""
 

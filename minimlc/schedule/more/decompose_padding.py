@@ -52,7 +52,8 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
 
     The fill, block `B_pad`, stands in front of `loop`; the condition becomes the block's
     predicate. Legal when the block stores one element for each value of its spatial iters, the
-    condition uses these alone, and nothing else in `loop` touches what it writes.
+    condition uses these alone, and nothing else in `loop` touches what it writes, but for reads of
+    what the same iteration has written before.
     """
     place = find_block(func, block)
     target = place.stmt
@@ -60,7 +61,8 @@ def decompose_padding(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     before = find_loop_around(func, place, loop, "E153")
     path = place.path(before)
     _check_path(target, path)
-    check_alone(func, target, before, "E153", "fill before a loop that holds nothing else")
+    hint = "fill before a loop in which all is written before it is read"
+    check_alone(func, target, before, "E153", hint, again=True)
     fill = replace(padded.store, value=padded.constant)
     parts = (*conjuncts(target.predicate), *(it.value for it in target.iters))
     used = {var for part in parts for var in variables(part)}

@@ -165,15 +165,29 @@ def merge(func: PrimFunc, *loops: str) -> PrimFunc:
         for j in range(n):         -->        R(i)
             R(j)
 
-    The loop keeps the first one's name. Legal when the loops stand next to each other in the order
-    given, and no iteration of a later one uses what a later iteration of an earlier one changes,
-    or the other way round: such pairs would now run in the opposite order.
+    The loop keeps the first one's name; loops inside of others have those merged first. Legal when
+    the loops stand next to each other in the order given, then, and no iteration of a later one
+    uses what a later iteration of an earlier one changes, or the other way round: such pairs would
+    now run in the opposite order.
     """
     if len(loops) < 2 or len(set(loops)) != len(loops):
         refuse("E118", f"merge takes two or more different loops, got {list(loops)}")
     for name in loops[1:]:
-        func = _merged(func, loops[0], name)
+        for pair in _nests(func, loops[0], name):
+            func = _merged(func, *pair)
     return finish(func)
+
+
+def _nests(func: PrimFunc, name: str, other: str) -> list[tuple[str, str]]:
+    """Two loops, after those around them that they do not share, as pairs from the outside in."""
+    places = find_loop(func, name), find_loop(func, other)
+    paths = [[*place.loops, place.stmt] for place in places]
+    both = set(paths[0]) & set(paths[1])
+    first, second = ([lp.var.name for lp in path if lp not in both] for path in paths)
+    if len(first) != len(second) or not first:
+        why = f"{name} and {other} are not equally deep in what they share"
+        refuse("E116", why, at=places[1].stmt, hint="loops of two nests, both as far in")
+    return list(zip(first, second, strict=True))
 
 
 def _merged(func: PrimFunc, name: str, other: str) -> PrimFunc:

@@ -116,7 +116,7 @@ def _with_copy(
     _check_index(use, indices, anchor)
     copy = copy_nest(own, outside, Space(sizes), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
-    if not is_written(result, cache, anchor):
+    if not is_written(result, use, cache, anchor):
         no_copy(use, f'block "{use.block.name}" does not surely run for all its iters')
     return finish(result)
 

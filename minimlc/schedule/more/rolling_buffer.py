@@ -1,6 +1,6 @@
 """The primitive rolling_buffer: a sliding window keeps what it has, and computes what is new."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from minimlc.node import replace
@@ -16,15 +16,27 @@ from minimlc.schedule.shape import (
 )
 from minimlc.schedule.tree import replaced, runs
 from minimlc.tir.analysis.access import loop_extents
-from minimlc.tir.analysis.affine import Coverage, Digits, DigitSum, terms_of, to_expr
-from minimlc.tir.analysis.arith import conjuncts, constant_value
+from minimlc.tir.analysis.affine import Coverage, Digits, terms_of, to_expr
+from minimlc.tir.analysis.arith import Interval, conjuncts, constant_value, split_by
+from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import is_private
-from minimlc.tir.nodes import Binary, Block, BlockIter, Expr, For, PrimFunc, conjunction, index
+from minimlc.tir.nodes import (
+    Binary,
+    Block,
+    BlockIter,
+    Expr,
+    For,
+    PrimFunc,
+    Var,
+    conjunction,
+    index,
+    substitute,
+)
 
 
 class _Window(NamedTuple):
     """In each iteration of `loop` the block makes `size` elements along dimension `dim`, from
-    `step` further on than in the one before; `inner` counts them.
+    at most `step` further on than in the one before; `inner` counts them.
     """
 
     loop: For
@@ -46,9 +58,9 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
 
     The buffer becomes circular along one dimension, as long as the window is. Legal when each
     iteration of the loop around the block makes all that it reads of the buffer, its window moves
-    by a constant that is less than its size, the other dimensions stand still, and what the block
-    reads does not change in the loop. The iterations then depend on each other: the iter along
-    the window becomes opaque.
+    on by less than its size (at `i * 5 // 2`, by two or three), the other dimensions stand still,
+    and what the block reads does not change in the loop. The iterations then depend on each other:
+    the iter along the window becomes opaque.
     """
     subject = producer(func, block)
     if subject.buffer.name != buffer:
@@ -106,25 +118,22 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     extents = loop_extents(subject.place.loops)
     digits = Digits(extents)
     iters = [*subject.dims, *(it for it in subject.block.iters if it.kind == "R")]
-    sums = digits.sums([it.value for it in iters])
     moving = {lp.var for lp in own}
+    parts = [_parts(subject, it, extents, moving) for it in iters]
     coverage = Coverage(digits)
     window: _Window | None = None
-    for dim, (it, total) in enumerate(zip(iters, sums, strict=True)):
-        if total is None:
-            _no_window(subject, f"{it.var.name} is not a sum of loops")
-        inner = terms_of(total, moving)
+    for dim, (it, inner) in enumerate(zip(iters, digits.sums(p[1] for p in parts), strict=True)):
         values = coverage.take(inner)
-        if values is None:
+        if inner is None or values is None or values.start:
             _no_window(subject, f"its loops do not run {it.var.name} through a range")
         if not coverage.is_exact():
             _no_window(subject, f"a loop of {it.var.name} is cut unevenly")
-        step = _step(total, digits, loop)
-        if step == 0:
+        least, most = _steps(parts[dim][0], extents, loop)
+        if least == most == 0:
             continue
-        if window is not None or step is None or dim >= len(subject.dims):
+        if window is not None or least < 0 < most or dim >= len(subject.dims):
             _no_window(subject, f"{loop.var.name} moves it along {it.var.name} in another way")
-        window = _Window(loop, dim, step, len(values), to_expr(inner, extents))
+        window = _Window(loop, dim, most, len(values), to_expr(inner, extents))
     for lp in own:
         if not runs(lp):
             _no_window(subject, f"the extent of {lp.var.name} is not constant")
@@ -136,17 +145,25 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
     return window
 
 
-def _step(total: DigitSum, digits: Digits, loop: For) -> int | None:
-    """By how much a sum grows with each iteration of `loop`; None where that differs."""
-    values = set()
-    for digit in digits.of(loop.var):
-        coefficient = total.terms.get(digit, 0)
-        if digit.extent > 1:
-            step, rest = divmod(coefficient, digit.divisor)
-            values.add(None if rest else step)
-    if len(values) > 1:
-        return None
-    return values.pop() if values else 0
+def _parts(
+    subject: Producer, it: BlockIter, extents: Mapping[Var, int], moving: set[Var]
+) -> tuple[Expr, Expr]:
+    """Where an iter's window begins, over the loops around, and what is added by its own loops."""
+    (total,) = Digits(extents).sums([it.value])
+    if total is not None:
+        inner = terms_of(total, moving)
+        return to_expr(total.minus(inner), extents), to_expr(inner, extents)
+    parts = split_by(it.value, extents.keys() - moving)
+    if parts is None:
+        _no_window(subject, f"{it.var.name} is not a sum of loops")
+    return parts
+
+
+def _steps(start: Expr, extents: Mapping[Var, int], loop: For) -> Interval:
+    """By how much, at least and at most, a value grows from one iteration of `loop` to the next."""
+    ranges = Ranges({**extents, loop.var: max(1, extents[loop.var] - 1)})
+    following: Expr = substitute(start, {loop.var: loop.var + 1})
+    return ranges.difference(following, start)
 
 
 def _rolled(block: Block, along: BlockIter, window: _Window) -> Block:

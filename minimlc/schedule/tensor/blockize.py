@@ -1,15 +1,24 @@
 """The primitive blockize: a tile of iterations becomes one block with the old one inside."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
+from minimlc.errors import VerifyError
 from minimlc.names import misnamed
-from minimlc.node import replace, walk
+from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sibling
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.shape import loops_feeding, names_loops
-from minimlc.schedule.tree import Place, find_loop, nest, replaced
+from minimlc.schedule.tree import (
+    Place,
+    constant_extent,
+    find_block,
+    find_loop,
+    nest,
+    replaced,
+)
 from minimlc.tir.analysis.access import (
     loop_extents,
     reads,
@@ -19,7 +28,22 @@ from minimlc.tir.analysis.access import (
 )
 from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, terms_of, to_expr
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.nodes import Block, BlockIter, Expr, For, Load, PrimFunc, Stmt, Var
+from minimlc.tir.analysis.wellformed import check_kinds
+from minimlc.tir.nodes import (
+    Block,
+    BlockIter,
+    Expr,
+    For,
+    IterKind,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Var,
+    seq,
+    substitute,
+)
+from minimlc.tir.walks import blocks_in, loops_in
 
 
 class Tile(NamedTuple):
@@ -33,7 +57,7 @@ class Tile(NamedTuple):
 
 
 @primitive(keeps_order=True)
-def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
+def blockize(func: PrimFunc, loop: str | Sequence[str], name: str | None = None) -> PrimFunc:
     """Make one block of all that a loop runs: its iters are what the loops around it choose.
 
         for i_0 in range(n // 16):            for i_0 in range(n // 16):
@@ -47,14 +71,23 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     block stands in the loop, in a perfect nest with constant extents and no condition, each iter is
     `outer * size + inner` with `inner` running through 0 ... size-1 inside the loop, and, for a
     reduction with an init, the loops inside tell all instances apart.
+
+    With the names of several blocks in place of a loop, one block is made of the neighbouring
+    statements that hold them, over the loops that they share. Legal when these statements hold no
+    others, and the extents of those loops are constant; an iter whose values do not write apart
+    from each other is opaque.
     """
-    place = find_loop(func, loop)
-    own, block = _perfect_nest(place.stmt)
-    tiles = _tiles(block, own, place)
     names = Names(func)
     wrong = misnamed("block", name) if name else ""
     if wrong or (name is not None and name in names.blocks):
         refuse("E118", wrong or f'the block name "{name}" is taken', hint="another name")
+    if not isinstance(loop, str):
+        if not loop:
+            refuse("E118", "blockize takes a loop or one or more blocks, got none")
+        return finish(_of_blocks(func, loop, name or "_".join((*loop, "o")), names))
+    place = find_loop(func, loop)
+    own, block = _perfect_nest(place.stmt)
+    tiles = _tiles(block, own, place)
     reduces = block.init is not None and any(it.kind == "R" for it in block.iters)
     if reduces:
         _check_init(block, own, tiles)
@@ -71,6 +104,59 @@ def blockize(func: PrimFunc, loop: str, name: str | None = None) -> PrimFunc:
     return finish(replaced(func, {place.stmt: new}))
 
 
+def _of_blocks(func: PrimFunc, listed: Sequence[str], label: str, names: Names) -> PrimFunc:
+    """The function with one block of the statements that hold some blocks."""
+    places = [find_block(func, each) for each in listed]
+    paths = [(*place.around, place.stmt) for place in places]
+    *around, inner = (stmts[0] for stmts in takewhile(_are_one, zip(*paths, strict=False)))
+    parts: Sequence[Stmt] = (inner,)
+    if isinstance(inner, Seq):
+        at = sorted(inner.stmts.index(path[len(around) + 1]) for path in paths)
+        parts = inner.stmts[at[0] : at[-1] + 1]
+    body = seq(parts)
+    within = {part for place in places for part in blocks_in(place.stmt)}
+    others = [block for block in blocks_in(body) if block not in within]
+    if others:
+        why = f'"{others[0].name}" stands among the blocks {", ".join(listed)}'
+        refuse("E155", why, at=others[0], hint="all blocks of neighbouring statements")
+    for loop in loops_in(body):
+        _check_threads(loop)
+    loops = [lp for lp in _innermost(around) if lp.var in variables(body)]
+    iters = [
+        BlockIter(names.var(f"v{lp.var.name}"), constant_extent(lp), "O", lp.var) for lp in loops
+    ]
+    values: dict[Node, Node] = {it.value: it.var for it in iters}
+    block = Block(names.block(label), tuple(iters), None, None, substitute(body, values))
+    kinds = tuple(replace(it, kind=_kind(block, it)) for it in iters)
+    return replaced(func, {parts[0]: replace(block, iters=kinds), **dict.fromkeys(parts[1:])})
+
+
+def _are_one(stmts: tuple[Stmt, ...]) -> bool:
+    return all(stmt is stmts[0] for stmt in stmts)
+
+
+def _innermost(around: Sequence[Stmt]) -> list[For]:
+    """The loops of a path since its last block, whose iters its body is over."""
+    inside = list(takewhile(lambda stmt: not isinstance(stmt, Block), reversed(around)))
+    return [stmt for stmt in reversed(inside) if isinstance(stmt, For)]
+
+
+def _kind(block: Block, it: BlockIter) -> IterKind:
+    """Spatial where the values of an iter write apart from each other, else opaque."""
+    iters = (replace(each, kind="S" if each is it else "O") for each in block.iters)
+    try:
+        check_kinds(replace(block, iters=tuple(iters)), ())
+    except VerifyError:
+        return "O"
+    return "S"
+
+
+def _check_threads(loop: For) -> None:
+    if loop.kind in ("parallel", "thread_binding"):
+        why = f'"{loop.var.name}" is {loop.kind}; threads start outside of blocks'
+        refuse("E155", why, at=loop)
+
+
 def _perfect_nest(loop: For) -> tuple[list[For], Block]:
     """The loops from `loop` on and the block in them."""
     own: list[For] = []
@@ -78,9 +164,7 @@ def _perfect_nest(loop: For) -> tuple[list[For], Block]:
     while isinstance(stmt, For):
         if constant_value(stmt.extent) is None or constant_value(stmt.extent) == 0:
             refuse("E155", f'the extent of "{stmt.var.name}" is not a constant >= 1', at=stmt)
-        if stmt.kind in ("parallel", "thread_binding"):
-            why = f'"{stmt.var.name}" is {stmt.kind}; threads start outside of blocks'
-            refuse("E155", why, at=stmt)
+        _check_threads(stmt)
         own.append(stmt)
         stmt = stmt.body
     if not isinstance(stmt, Block):

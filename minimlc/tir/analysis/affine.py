@@ -117,8 +117,9 @@ class Digits:
     def _request_cut(self, rest: DigitSum, by: int) -> NoReturn:
         """Cut the digit that straddles `by` there, if one can be."""
         for digit, coefficient in rest.terms.items():
-            if 0 < coefficient < by and by % coefficient == 0 and digit.extent > by // coefficient:
-                cut = digit.divisor * (by // coefficient)
+            size = abs(coefficient)
+            if size < by and by % size == 0 and digit.extent > by // size:
+                cut = digit.divisor * (by // size)
                 cuts = sorted({*self.cuts.get(digit.var, [1]), cut})
                 if any(b % a for a, b in pairwise(cuts)):
                     break
@@ -217,15 +218,15 @@ def _digit_expr(digit: Digit, extent: int) -> Expr:
 
 
 def contiguous(total: DigitSum) -> int | None:
-    """How many consecutive values, from its constant on, a sum takes; None if it has gaps.
+    """How many consecutive values, from its least on, a sum takes; None if it has gaps.
 
     Exact where the digits range freely.
     """
     reach = 1
-    for digit, coefficient in sorted(total.terms.items(), key=lambda item: item[1]):
-        if coefficient < 1 or coefficient > reach:
+    for digit, coefficient in sorted(total.terms.items(), key=lambda item: abs(item[1])):
+        if abs(coefficient) > reach:
             return None
-        reach += coefficient * (digit.extent - 1)
+        reach += abs(coefficient) * (digit.extent - 1)
     return reach
 
 
@@ -244,7 +245,8 @@ class Coverage:
         if total is None or reach is None or self.used & total.terms.keys():
             return None
         self.used |= total.terms.keys()
-        return range(total.constant, total.constant + reach)
+        least = total.bounds()[0]
+        return range(least, least + reach)
 
     def is_exact(self) -> bool:
         """Whether the digits range freely, so that all combinations of values are taken."""

@@ -1,6 +1,6 @@
 """Index expressions as sums with integer coefficients, and what expressions are made of."""
 
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -144,8 +144,10 @@ def _collect(expr: Expr, scale: int, terms: dict[Atom, int]) -> int:
 
 
 def expression(total: Sum[Atom]) -> Expr:
-    """A sum as an expression, its terms in their order."""
+    """A sum as an expression, its terms in their order; `15 - i` where none is added."""
     result: Expr | None = None
+    if total.terms and total.constant and all(c < 0 for c in total.terms.values()):
+        result, total = index(total.constant), total._replace(constant=0)
     for atom, coefficient in total.terms.items():
         size = abs(coefficient)
         if result is None:
@@ -182,6 +184,20 @@ def recombined(total: Sum[Atom]) -> Sum[Atom]:
             others = {a: c for a, c in total.terms.items() if a not in (rest, atom)}
             return recombined(weighted((Sum(others, total.constant), 1), (linear(whole), scale)))
     return total
+
+
+def split_by(expr: Expr, still: Collection[Var]) -> tuple[Expr, Expr] | None:
+    """An expression as a sum of two: the terms over variables in `still`, with the constant, and
+    those over others; None where a term has both.
+    """
+    total = linear(expr)
+    moving = {atom for atom in total.terms if not variables(atom.expr) <= {*still}}
+    if any(v in still for atom in moving for v in variables(atom.expr)):
+        return None
+    outer = total.without(moving)
+    return expression(outer._replace(constant=total.constant)), expression(
+        total.without(outer.terms)
+    )
 
 
 def flat(indices: Sequence[Expr], shape: Sequence[int]) -> Sum[Atom]:

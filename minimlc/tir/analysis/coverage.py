@@ -13,7 +13,14 @@ from minimlc.tir.analysis.affine import (
     quotient_and_rest,
     terms_of,
 )
-from minimlc.tir.analysis.arith import Interval, constant_value, key, variables
+from minimlc.tir.analysis.arith import (
+    Interval,
+    constant_value,
+    has_loads,
+    key,
+    split_by,
+    variables,
+)
 from minimlc.tir.analysis.instances import has_match
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Const, Expr, Var
@@ -29,11 +36,11 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
 
 class _Part(NamedTuple):
     """What a read needs in one dimension, or in a part of one; from where to where it does so, and
-    the values written there, beyond those of what stands still.
+    the values written there, beyond those of what stands still, if that is known as a sum.
     """
 
     need: DigitSum | None
-    outer: DigitSum
+    outer: DigitSum | None
     reach: Interval | None
     values: range
     is_whole: bool
@@ -51,15 +58,16 @@ def _ranges(write: Access, read: Access, still: set[Var]) -> list[_Part] | None:
     ends = [guard for guard in read.guards if limit_of(guard) is not None]
     asked = [value for value in zeros if value is not None]
     asked += [limit[1] for limit in map(limit_of, ends) if limit is not None]
-    sums = digits.sums((*write.indices, *read.indices, *asked))
+    written, reaches = _moving(write, read, still, extents)
+    sums = digits.sums((*written, *read.indices, *asked))
     if not _takes_every_value(write, still, digits):
         return None
     coverage = Coverage(digits)
     held = dict(zip(guards, sums[2 * ndim :], strict=False))
     needed = dict(zip(ends, sums[2 * ndim + len(guards) :], strict=True))
-    sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, strict=True)
+    sides = zip(sums[:ndim], sums[ndim : 2 * ndim], write.buffer.shape, reaches, strict=True)
     parts = []
-    for out, need, size in (part for side in sides for part in _rows(*side, still)):
+    for out, need, size, known in (part for side in sides for part in _rows(*side, still)):
         if out is None:
             return None
         outer = terms_of(out, still)
@@ -71,11 +79,30 @@ def _ranges(write: Access, read: Access, still: set[Var]) -> list[_Part] | None:
             if end is not None:
                 values = range(values.start, min(values.stop, end))
                 del held[guard]
-        whole = not outer.terms and values.start <= 0 and values.stop >= size
-        reach = _reach(need, outer, needed)
-        parts.append(_Part(need, outer, reach, values, whole or _within(reach, values)))
+        alone = known is None and not outer.terms
+        whole = alone and values.start <= 0 and values.stop >= size
+        reach = known or _reach(need, outer, needed)
+        base = outer if known is None else None
+        parts.append(_Part(need, base, reach, values, whole or _within(reach, values)))
     ends_elsewhere = all(_reaches_zero(total, still, coverage.used) for total in held.values())
     return parts if ends_elsewhere else None
+
+
+def _moving(
+    write: Access, read: Access, still: set[Var], extents: Mapping[Var, int]
+) -> tuple[list[Expr], list[Interval | None]]:
+    """A write's indices; of those that are no sums of digits because of what stands still, only the
+    rest, and from where to where the read needs elements beyond what stands still.
+    """
+    indices = list(write.indices)
+    reaches: list[Interval | None] = [None] * len(indices)
+    ranges = Ranges(extents).assume(*read.guards)
+    for dim, total in enumerate(Digits(extents).sums(indices)):
+        parts = split_by(indices[dim], still) if total is None else None
+        if parts is not None and not has_loads(parts[0]):
+            indices[dim] = parts[1]
+            reaches[dim] = ranges.difference(read.indices[dim], parts[0])
+    return indices, reaches
 
 
 def cover_together(writes: Iterable[Access], read: Access) -> bool:
@@ -87,7 +114,7 @@ def cover_together(writes: Iterable[Access], read: Access) -> bool:
         still = {shared.var for shared in shared_loops(write, read)}
         parts = _ranges(write, read, still) or ()
         short = [at for at, part in enumerate(parts) if not part.is_whole]
-        if len(short) == 1:
+        if len(short) == 1 and all(part.outer is not None for part in parts):
             part = parts[short[0]]
             needs = tuple([_name(each.need) for each in parts])
             place = (short[0], needs, _name(part.outer), frozenset(still))
@@ -123,22 +150,29 @@ def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
     return limit[2] // times - parts[0].constant + part.constant
 
 
+_Row = tuple[DigitSum | None, DigitSum | None, int, Interval | None]
+
+
 def _rows(
-    out: DigitSum | None, need: DigitSum | None, size: int, fixed: set[Var]
-) -> list[tuple[DigitSum | None, DigitSum | None, int]]:
+    out: DigitSum | None,
+    need: DigitSum | None,
+    size: int,
+    known: Interval | None,
+    fixed: set[Var],
+) -> list[_Row]:
     """What is written and read in one dimension, and its size; where the written elements have
     gaps, as padded rows have, the row and the place in it are dimensions of their own.
     """
-    if out is None or need is None:
-        return [(out, need, size)]
+    if out is None or need is None or known is not None:
+        return [(out, need, size, known)]
     moving = out.minus(terms_of(out, fixed))
     if contiguous(moving) is None:
         for radix in sorted({c for c in moving.terms.values() if c > 1}, reverse=True):
             parts, others = quotient_and_rest(out, radix), quotient_and_rest(need, radix)
             if parts is not None and others is not None:
-                row = _rows(parts[0], others[0], -(-size // radix), fixed)
-                return [*row, *_rows(parts[1], others[1], radix, fixed)]
-    return [(out, need, size)]
+                row = _rows(parts[0], others[0], -(-size // radix), None, fixed)
+                return [*row, *_rows(parts[1], others[1], radix, None, fixed)]
+    return [(out, need, size, None)]
 
 
 def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bool:

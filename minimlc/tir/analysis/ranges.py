@@ -8,7 +8,16 @@ where exact arithmetic may leave 64 bits, theirs wraps, and any value is possibl
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 from minimlc.dtypes import INDEX, integer_range, is_integer
-from minimlc.tir.analysis.arith import EVERYTHING, Atom, Interval, Sum, conjuncts, linear, variables
+from minimlc.tir.analysis.arith import (
+    EVERYTHING,
+    Atom,
+    Interval,
+    Sum,
+    conjuncts,
+    linear,
+    variables,
+    weighted,
+)
 from minimlc.tir.nodes import Binary, Cast, Const, Expr, Select, Unary, Var
 from minimlc.tir.operators import COMPARISONS, OPPOSITES
 
@@ -133,10 +142,25 @@ class Ranges:
     def reach(self, total: Sum[Atom]) -> Interval:
         """The least and greatest value of a sum of its terms' values in exact arithmetic."""
         low, high = total.bounds(self._atom)
+        pair = _quotients(total)
+        if pair is not None:
+            least, most = self._of_quotients(total, *pair)
+            low, high = max(low, least), min(high, most)
         if self.facts and total.terms:
             high = min([high, *(total.constant + most for most in self._limits(total, 1))])
             low = max([low, *(total.constant - most for most in self._limits(total, -1))])
         return low, high
+
+    def _of_quotients(self, total: Sum[Atom], one: Atom, other: Atom) -> Interval:
+        """The least and greatest value of a sum in which one quotient is taken from another one by
+        the same number: `a // n - b // n` is known where `a - b` is.
+        """
+        assert isinstance(one.expr, Binary) and isinstance(other.expr, Binary)
+        by = linear(one.expr.b).constant
+        gap = self.difference(one.expr.a, other.expr.a)
+        times = min(total.terms[one], -total.terms[other])
+        low, high = self.reach(weighted((total, 1), (Sum({one: 1, other: -1}), -times)))
+        return low + times * (gap[0] // by), high - times * (-gap[1] // by)
 
     def _limits(self, total: Sum[Atom], sign: int) -> Iterable[int]:
         """Upper bounds of `sign` times the terms, one from each guard whose terms are contained in
@@ -156,6 +180,14 @@ class Ranges:
         return self._limited(bounds, Sum({atom: 1})) if self.values else bounds
 
     def _atom_bounds(self, atom: Expr) -> Interval:
+        """Bounds in exact arithmetic, if those are values of the dtype; else all of these."""
+        every = integer_range(atom.dtype) if is_integer(atom.dtype) else EVERYTHING
+        if not is_integer(atom.dtype) or not is_within(every, EVERYTHING):
+            return every
+        bounds = self._exact_bounds(atom)
+        return bounds if is_within(bounds, every) else every
+
+    def _exact_bounds(self, atom: Expr) -> Interval:
         match atom:
             # other nodes: any value is possible
             case Binary("//", a, Const(value)) if value > 0:
@@ -168,20 +200,19 @@ class Ranges:
                 pick = min if op == "min" else max
                 (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
                 return pick(low, low2), pick(high, high2)
+            case Binary("+" | "-" as op, a, b):  # of another dtype than indices are
+                (low, high), (low2, high2) = self.bounds(a), self.bounds(b)
+                return (low + low2, high + high2) if op == "+" else (low - high2, high - low2)
             case Binary("*", a, b):
                 ends = [x * y for x in self.bounds(a) for y in self.bounds(b)]
-                product = (min(ends), max(ends))
-                return product if is_within(product, EVERYTHING) else EVERYTHING
+                return min(ends), max(ends)
             case Select(condition, a, b):
                 low, high = self.assume(condition).bounds(a)
                 low2, high2 = self.assume(Unary("not", condition)).bounds(b)
                 return min(low, low2), max(high, high2)
-            case Cast(dtype, a) if is_integer(a.dtype):
+            case Cast(_, a) if is_integer(a.dtype):
                 known = integer_range(a.dtype)
-                whole = dtype == INDEX and isinstance(a, Cast) and a.a.dtype == INDEX
-                inner = self.bounds(a.a) if whole else known  # type: ignore[attr-defined]
-                known = inner if is_within(inner, known) else known
-                return known if is_within(known, EVERYTHING) else EVERYTHING
+                return self.bounds(a) if is_within(known, EVERYTHING) else known
         return EVERYTHING
 
     def prove(self, condition: Expr) -> bool | None:
@@ -210,6 +241,21 @@ class Ranges:
     def is_exact(self, expr: Expr) -> bool:
         """Whether the sum that `expr` is cannot wrap: exact arithmetic then gives its value."""
         return is_within(self.reach(linear(expr)), EVERYTHING)
+
+
+def _quotients(total: Sum[Atom]) -> tuple[Atom, Atom] | None:
+    """Two quotients by one positive number, the first of which a sum has, and from which the other
+    is taken; None if there are no such.
+    """
+    if len(total.terms) < 2 or all(c > 0 for c in total.terms.values()):
+        return None
+    found: dict[int, tuple[list[Atom], list[Atom]]] = {}
+    for atom, coefficient in total.terms.items():
+        match atom.expr:
+            # other nodes: no quotients
+            case Binary("//", _, Const(by)) if by > 0:
+                found.setdefault(int(by), ([], []))[coefficient < 0].append(atom)
+    return next(((more[0], less[0]) for more, less in found.values() if more and less), None)
 
 
 def _is_over(terms: Terms, used: frozenset[Var]) -> bool:

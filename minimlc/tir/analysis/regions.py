@@ -17,10 +17,11 @@ from minimlc.tir.analysis.access import (
     starts_its_target,
 )
 from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, Divided, terms_of, to_expr
-from minimlc.tir.analysis.arith import conjuncts, has_loads, key, variables
+from minimlc.tir.analysis.arith import conjuncts, constant_value, has_loads, variables
 from minimlc.tir.analysis.coverage import cover_together, covers, limit_of
 from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index
+from minimlc.tir.analysis.ranges import Ranges
+from minimlc.tir.nodes import Binary, Block, Buffer, Const, Expr, For, Var, index, substitute
 from minimlc.tir.walks import stored_in
 
 
@@ -49,27 +50,38 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
     for dim, size in enumerate(buffer.shape):
         column = sums[dim :: buffer.ndim]
         # Digits give a simpler start, where an index has them.
-        point = _point([item.indices[dim] for item in items], still) if None in column else None
-        box.append(point or _side(column, still, extents, size))
+        if None in column:
+            near = _near([item.indices[dim] for item in items], still, extents, size)
+        else:
+            near = side_of(column, still, extents, size)
+        box.append(near)
     return tuple(box)
 
 
-def _point(column: Sequence[Expr], fixed: set[Var]) -> Side | None:
-    """The one element that equal indices name, of whatever form, while all in them stands still.
+def _near(column: Sequence[Expr], fixed: set[Var], extents: Mapping[Var, int], size: int) -> Side:
+    """A side around indices of whatever form: from the first one on, as it is where all that moves
+    is 0, as far as they are known to be from that.
 
     It may be computed where nothing is accessed, so nothing is divided by what may be zero there.
     """
-    first = column[0]
-    divisors = [part.b for part in nodes_of(first, Binary) if part.op in ("//", "%")]
-    total = all(isinstance(each, Const) and each.value for each in divisors)
-    if not total or has_loads(first) or not variables(first) <= fixed:
-        return None
-    return Side(first, 1) if len(set(map(key, column))) == 1 else None
+    whole, ranges = Side(index(0), size), Ranges(extents)
+    if any(map(has_loads, column)):
+        return whole
+    start = substitute(column[0], {v: index(0) for v in variables(column[0]) - fixed})
+    divisors = [part.b for part in nodes_of(start, Binary) if part.op in ("//", "%")]
+    if not all(isinstance(each, Const) and each.value for each in divisors):
+        return whole
+    distances = [ranges.difference(each, start) for each in column]
+    low, high = min(low for low, _ in distances), max(high for _, high in distances)
+    return whole if high - low + 1 >= size else Side(start + low if low else start, high - low + 1)
 
 
-def _side(
+def side_of(
     column: Sequence[DigitSum | None], fixed: set[Var], extents: Mapping[Var, int], size: int
 ) -> Side:
+    """The values of some sums while some variables stand still: all from 0 to below `size`, if no
+    fewer are known to be enough.
+    """
     whole = Side(index(0), size)
     base: DigitSum | None = None
     low = high = 0
@@ -103,14 +115,19 @@ def is_private(buffer: Buffer, loop: For, items: Sequence[Access]) -> bool:
     if any(map(has_loads, conditions)):
         changing = {item.buffer for item in items if item.is_write and loop in item.loops}
     return all(
-        _is_written_before(item, loop, writes, changing) for item in mine if not item.is_write
+        is_written_before(item, item.loops.index(loop) + 1, writes, changing)
+        for item in mine
+        if not item.is_write
     )
 
 
-def _is_written_before(
-    read: Access, loop: For, writes: Iterable[Access], changing: set[Buffer]
+def is_written_before(
+    read: Access, depth: int, writes: Iterable[Access], changing: set[Buffer]
 ) -> bool:
-    depth = read.loops.index(loop) + 1
+    """Whether all that a read needs is surely written before, by some writes or the init of its
+    block, in the same iteration of the outermost `depth` loops; `changing` are buffers that may be
+    written in between.
+    """
     if read.role == "update" and read.block is not None and read.block.init is not None:
         if any(reads_any(guard, changing) for guard in read.runs_where):
             return False
@@ -118,9 +135,29 @@ def _is_written_before(
     read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
     earlier = [write for write in writes if write.order <= read.order]
     for write in earlier:
-        if covers(write, read, [shared.var for shared in shared_loops(write, read)]):
+        shared = [loop.var for loop in shared_loops(write, read)]
+        if covers(write, read, shared) or _begins_with(write, read, shared, depth):
             return True
     return len(earlier) > 1 and cover_together(earlier, read)
+
+
+def _begins_with(write: Access, read: Access, shared: Sequence[Var], depth: int) -> bool:
+    """Whether a write in an init covers a read in the first iteration of the loops, inside the
+    outermost `depth` ones, that decide when the init runs: no other iteration comes before it.
+    """
+    if write.role != "init":
+        return False
+    starts = [part for part in write.guards if _is_start(part)]
+    first = set[Var]().union(*map(variables, starts)) & {*shared[depth:]}
+    others = [part for part in write.guards if not _is_start(part)]
+    if any(variables(part) & first for part in (*write.indices, *others)):
+        return False
+    return covers(write, read, [var for var in shared if var not in first])
+
+
+def _is_start(guard: Expr) -> bool:
+    """Whether a condition is that of an init: a value is 0."""
+    return isinstance(guard, Binary) and guard.op == "==" and constant_value(guard.b) == 0
 
 
 def starts_inside(
@@ -156,11 +193,11 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
         return False
     guards = (*guards, *_changing_ends(block, around))
     # Where such a guard lets some reduce values pass it lets 0 pass too, if the value rises.
-    limits = map(limit_of, guards)
-    limited = [limit[1] if limit is not None and limit[0] == "<" else None for limit in limits]
+    limits = {guard: limit_of(guard) for guard in guards}
+    rising = {guard: limit[1] for guard, limit in limits.items() if limit and limit[0] == "<"}
     digits = Divided(loop_extents(tuple(around)))
     values = [it.value for it in block.iters]
-    sums = digits.sums([*values, *(value for value in limited if value is not None)])
+    sums = digits.sums([*values, *rising.values()])
     spatial: set[Digit] = set()
     reduce: set[Digit] = set()
     for it, total in zip(block.iters, sums, strict=False):
@@ -175,12 +212,17 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
     if spatial & reduce:
         return False
     own = {d.var for d in reduce}
-    free = [g for g, value in zip(guards, limited, strict=True) if value is None]
-    return not any(own & variables(guard) for guard in free) and all(
+    totals = dict(zip(rising, sums[len(values) :], strict=True))
+    telling = (g for g in guards if own & variables(g) or (g in totals and has_loads(g)))
+    return all(_rises(totals.get(guard), digits, reduce) for guard in telling)
+
+
+def _rises(total: DigitSum | None, digits: Divided, reduce: set[Digit]) -> bool:
+    """Whether a sum is known to be least where some of its digits are 0."""
+    return (
         total is not None
         and not any(d.var in digits.divisions for d in total.terms)
         and all(c > 0 for d, c in total.terms.items() if d in reduce)
-        for total in sums[len(values) :]
     )
 
 
