@@ -65,7 +65,7 @@ def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:
 
 
 def _without(features: str, denied: Collection[str]) -> str:
-    """The features with "-" for those that are denied: left out, the CPU's name would bring them."""
+    """The features, "-" for those denied: left out, the CPU's name would bring them back."""
     parts = features.split(",")
     return ",".join(f"-{part[1:]}" if part in denied else part for part in parts)
 

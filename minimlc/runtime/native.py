@@ -189,7 +189,7 @@ def compile_native(
     `jobs` are what is being compiled already, by the names of their `entries`.
     """
     units = units_of(functions, extra, check, apart)
-    imports = symbols(cache) if is_threaded(functions) else {}
+    imports = symbols(entries.folder) if is_threaded(functions) else {}
     if check:
         emitted = units[0].emitted(target, check)
         code = backend().compile_object(emitted.text, machine_of(target))
