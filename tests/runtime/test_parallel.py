@@ -53,7 +53,7 @@ def runtime(request, monkeypatch):
     if request.param == "team" and parallel.team() is None:
         pytest.skip("no team on this system")
     if request.param == "pool":
-        monkeypatch.setattr(parallel, "team", lambda: None)
+        monkeypatch.setattr(parallel, "team", lambda cache=True: None)
         monkeypatch.setattr(parallel, "WORTH", 0)  # small loops start threads, too
     return request.param
 
@@ -153,7 +153,7 @@ def test_where_no_thread_can_be_had(monkeypatch):
         def submit(self, *work):
             raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(parallel, "team", lambda: None)
+    monkeypatch.setattr(parallel, "team", lambda cache=True: None)
     monkeypatch.setattr(parallel, "WORTH", 0)
     monkeypatch.setattr(parallel, "_pool", lambda threads: Full())
     use_threads(4)
@@ -161,7 +161,7 @@ def test_where_no_thread_can_be_had(monkeypatch):
 
 
 def test_small_loops_start_no_threads(monkeypatch):
-    monkeypatch.setattr(parallel, "team", lambda: None)
+    monkeypatch.setattr(parallel, "team", lambda cache=True: None)
     monkeypatch.setattr(parallel, "_pool", lambda threads: pytest.fail("threads for a small loop"))
     monkeypatch.setattr(parallel, "WORTH", 60)
     monkeypatch.setattr(parallel, "_worth", set())
@@ -261,7 +261,7 @@ from minimlc.runtime.build import build
 from tests.runtime.test_parallel import check, nested, use_threads
 kind = sys.argv[1]
 if kind == "pool":
-    parallel.team = lambda: None
+    parallel.team = lambda cache=True: None
     parallel.WORTH = 0
 target = "c" if kind == "c" else "llvm"
 use_threads(2)
