@@ -157,7 +157,7 @@ class Arguments:
             return _number(which, parameter.dtype, value)
         if isinstance(value, np.ndarray):
             return _plain_array(which, parameter.name, value)
-        if isinstance(value, np.generic) and not parameter.written:
+        if isinstance(value, np.generic) and not (parameter.shape or parameter.written):
             return np.asarray(value)
         if isinstance(value, type) or not hasattr(value, "__dlpack__"):
             why = f"{which} must be an array, got {type(value).__name__}"
