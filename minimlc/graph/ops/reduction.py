@@ -10,7 +10,7 @@ from ml_dtypes import finfo
 
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.graph.ops.broadcast import maximum, power, where
-from minimlc.graph.ops.checks import BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
+from minimlc.graph.ops.checks import ALL, BOOL, NUMBERS, Axes, axes_of, axis_of, refuse
 from minimlc.graph.ops.create import full_like, ones_like
 from minimlc.graph.ops.elementwise import absolute, exp, isfinite, log, sqrt
 from minimlc.graph.ops.record import Op, composite, primitive
@@ -109,8 +109,8 @@ def _in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
 
 total = _reduction("sum", "The sum", _in_own_dtype(np.sum), te.sum, True, NUMBERS, 0)
 product = _reduction("prod", "The product", _in_own_dtype(np.prod), te.prod, True, NUMBERS, 1)
-greatest = _reduction("max", "The greatest value (NaN if any is)", np.max, te.max, rounds=False)
-least = _reduction("min", "The least value (NaN if any is)", np.min, te.min, rounds=False)
+greatest = _reduction("max", "The greatest value (NaN if any is)", np.max, te.max, False, ALL)
+least = _reduction("min", "The least value (NaN if any is)", np.min, te.min, False, ALL)
 whether_any = _reduction("any", "Whether any holds", np.any, te.max, False, BOOL, 0)
 whether_all = _reduction("all", "Whether all hold", np.all, te.min, False, BOOL, 1)
 argmax = _arg("argmax", "greatest", np.argmax, te.max)

@@ -207,10 +207,10 @@ def _triangle(name: str, doc: str, keeps: Callable[[Any, int], Any]) -> None:
         if x.ndim < 2:
             refuse(f"x has {x.ndim} dimension(s), a triangle needs at least 2")
         rows, columns = (spread(iota(x.shape[a], x), (x.ndim + a,), x.ndim) for a in (-2, -1))
-        return where(keeps(columns - rows, k), x, 0)
+        return where(keeps(columns - rows, k), x, False if str(x.dtype) == "bool" else 0)
 
     text = f"x where {doc}, else 0, in each of its matrices."
-    composite(name, formula, text, NUMBERS, rounds=False)
+    composite(name, formula, text, ALL, rounds=False)
 
 
 repeat = composite("repeat", _repeat, dtypes=ALL, rounds=False)
