@@ -80,8 +80,9 @@ def check_told(mod: IRModule, name: str) -> None:
     """Verify the function `name` where its data tell sizes: no instance shows that one of them has
     the name of another size.
     """
-    if data_tell(mod[name]):
-        check_function(mod, name, mod[name])
+    func: Any = mod[name]
+    if data_tell(func):
+        check_function(mod, name, func)
 
 
 def instance_for(mod: IRModule, name: str, func: Function, types: Iterable[Type]) -> IRModule:
