@@ -200,7 +200,8 @@ def _function(assignment: Assignment, answer: Answer, seed: int) -> Findings:
     outcomes: list[Outcome | str] = []
     differs = ""
     if (asked := answer.body.get("seed", 0)) != seed:
-        raise Failed(f"it has results for the inputs of seed {shown(asked)}, not of {seed}")
+        asked = shown(asked)
+        raise Failed(f"it has results for the inputs of seed {asked}: export it with seed={seed}")
     for number, question in enumerate(questions(assignment, seed)):
         inputs = question.inputs
         after = [answer.array(f"{number}.{place}") for place in range(len(inputs))]

@@ -5,7 +5,7 @@ import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
@@ -154,7 +154,7 @@ class Database:
         name = target_text(target) if isinstance(target, Target) else target
         return [
             each
-            for each in map(_record, self._rows(mod, func))
+            for _, each in self._read(self._rows(mod, func))
             if name in (None, each.candidate.target) and host in (None, each.result.host)
         ]
 
@@ -179,8 +179,17 @@ class Database:
             question = f"{JOINED} where hash = ? and version = ? order by number"
             rows = connection.execute(question, (key, _version())).fetchall()
         for text, name in {row[:2] for row in rows}:
-            mine[text, name] = structural_equal(_parsed(text, name), plain)
-        return [row for row in rows if mine[row[:2]]]
+            with suppress(CompileError):  # a text that this version does not read is another
+                mine[text, name] = structural_equal(_parsed(text, name), plain)
+        return [row for row in rows if mine.get(row[:2])]
+
+    def _read(self, rows: Iterable[tuple]) -> Iterator[tuple[str, Record]]:
+        """The versions and records of rows. One that is none is skipped with a `UserWarning`."""
+        for row in rows:
+            try:
+                yield row[-1], Record(Candidate(*row[:4]), Result.from_json(row[4]))
+            except TuneError as error:
+                warnings.warn(f"{self.path}: a record was skipped: {error.why}", stacklevel=4)
 
     def scheduled(self, mod: IRModule, target: str | Target = "llvm") -> IRModule:
         """A pass: `mod` with the best recorded schedule for each function that has none yet. A
@@ -217,8 +226,10 @@ class Database:
                 raise TuneError(why, code="E908", hint='database.export("records.jsonl")')
         with self._connection() as connection:
             rows = connection.execute(f"{JOINED} order by number").fetchall()
-        each = [(row[-1], *_record(row)) for row in rows]
-        lines = [{"version": v, "candidate": asdict(c), "result": asdict(r)} for v, c, r in each]
+        lines = [
+            {"version": version, "candidate": asdict(each.candidate), "result": asdict(each.result)}
+            for version, each in self._read(rows)
+        ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         try:
             write_atomically(file, text.encode())
@@ -280,10 +291,6 @@ def _unlike(what: str, got: Any) -> TuneError:
 
 def _version() -> str:
     return str(import_module("minimlc").__version__)
-
-
-def _record(row: tuple) -> Record:
-    return Record(Candidate(*row[:4]), Result.from_json(row[4]))
 
 
 def _middle(group: list[Record]) -> Record:

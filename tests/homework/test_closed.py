@@ -196,7 +196,7 @@ def test_results_are_for_the_inputs_of_a_seed(tmp_path):
     homework.export(path, {"closed.product": by_sums}, seed=7)
     assert homework.grade(path, "closed.product", seed=7).points == 5
     report = homework.grade(path, "closed.product")
-    assert report.points == 0 and "inputs of seed 7, not of 0" in report.results[0].why
+    assert report.points == 0 and "inputs of seed 7: export it with seed=0" in report.results[0].why
     assert homework.check(PRODUCT, by_sums, seed=9).points == 5
 
 

@@ -187,6 +187,27 @@ def test_a_bad_line_costs_no_other_line(kind, database, tmp_path):
     assert again.records(MOD, "main") == [pair]
 
 
+@pytest.mark.parametrize("column", ["result", "mod"])
+def test_a_bad_row_costs_no_other_row(column, database, tmp_path):
+    pairs = [tried(SPLIT.trace, 1.0), tried(Trace(), 2.0)]
+    for pair in pairs:
+        database.add(MOD, "main", *pair)
+    other = replace(pairs[0][0], mod=OTHER.script(), func="plus")
+    database.add(OTHER, "plus", other, pairs[0][1])
+    table, at = ("records", "number") if column == "result" else ("workloads", "id")
+    with sqlite3.connect(database.path) as connection:
+        connection.execute(f"update {table} set {column} = 'no [' where {at} = 1")
+    if column == "mod":
+        assert [each.candidate for each in database.records(MOD, "main")] == [other]
+        return
+    with pytest.warns(UserWarning, match="a record was skipped"):
+        assert len(database.records(MOD, "main")) == 2
+    with pytest.warns(UserWarning, match="a record was skipped"):
+        assert database.export(tmp_path / "lines.json") == 2
+    with pytest.warns(UserWarning, match="a record was skipped"):
+        assert database.scheduled(MOD) is not MOD
+
+
 def test_what_no_database_takes(database, tmp_path):
     candidate, result = tried(SPLIT.trace, 1.0)
     hint = "mlc.tune.Database("
