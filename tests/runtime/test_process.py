@@ -104,7 +104,7 @@ def squares(count: int = 1 << 20, kind: str = "parallel") -> PrimFunc:
 ENDING = """
 import threading, time
 if {pool}:
-    parallel.team = lambda: None
+    parallel.team = lambda *cache: None
 call = build(squares(), cache=False)["main"]
 x, y = np.ones(1 << 20, np.float32), np.zeros(1 << 20, np.float32)
 def work():
@@ -126,7 +126,7 @@ INTERRUPTED = """
 import signal, threading, time, os
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 if {pool}:
-    parallel.team = lambda: None
+    parallel.team = lambda *cache: None
 parallel._threads.value = 2
 call = build(squares(), cache=False)["main"]
 x, want = np.ones(1 << 20, np.float32), np.zeros(1 << 20, np.float32)
