@@ -82,7 +82,9 @@ def build(
     access outside a buffer an `IndexError`, at a cost. Target "c" compiles with the system's C
     compiler. `cache=False` neither reads nor writes the compile cache. With a `database` (or one in
     use for the whole process: `mlc.tune.use`), functions without a schedule get the best one that
-    was recorded for this target and machine, else a recipe's. Raises `BuildError`.
+    was recorded for this target and machine, else a recipe's. A function of symbolic sizes is
+    compiled for each choice of them that a call needs, less what does not depend on them; at the
+    ninth choice there is a warning, `mlc.ManySizes`. Raises `BuildError`.
     """
     chosen = Target.of(target)
     if bounds is not None and bounds not in BOUNDS:
