@@ -27,12 +27,13 @@ from minimlc.dtypes import INDEX, dtype_record, is_integer, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown
 from minimlc.node import replace, with_span
 from minimlc.tir.functions import FUNCTIONS, of_dtype
-from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, select
+from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, load, select
 from minimlc.tir.operators import identity, start_of
 from minimlc.tir.tensors import (
     ReduceAxis,
     Reduction,
     Size,
+    Steps,
     Tensor,
     is_symbolic,
     parts_of,
@@ -236,6 +237,24 @@ def _parts(name: str, giver: str, given: Any, dtypes: Sequence[str]) -> tuple[Ex
     return parts
 
 
+def in_steps(
+    start: Expr,
+    shape: Sequence[int],
+    axis: Axes,
+    step: Callable[[Tensor], tuple[Sequence[ExprLike], Expr]],
+) -> Steps:
+    """The value of a compute of `shape` whose elements are `start`, and then change, one for each
+    value of `axis` in order: `step`, given the tensor so far, gives the indices of the element, and
+    what it becomes.
+
+        te.compute(x.shape, lambda i: te.in_steps(x[i], x.shape, k, lambda y: ((at[k],), new[k])))
+    """
+    so_far = Tensor("so_far", _shape(shape), start.dtype)
+    place, value = step(so_far)
+    at = load(so_far, place).indices
+    return Steps(start, _reduce_axes("in_steps", [value], axis), so_far, at, _number(value))
+
+
 def const(value: int | float | bool, dtype: str | None = None) -> Any:
     """A number of a dtype; without one it takes the dtype of what it meets, as Python's do."""
     return value if dtype is None else of_dtype(dtype_record(dtype).name, value)
@@ -280,10 +299,10 @@ def compute(
     return tensors if several else tensors[0]
 
 
-def _element(value: Any, span: Span | None) -> Expr | Reduction:
+def _element(value: Any, span: Span | None) -> Expr | Reduction | Steps:
     """What a function of the indices gives, as an element of a tensor."""
     try:
-        return value if isinstance(value, Reduction) else _number(value)
+        return value if isinstance(value, Reduction | Steps) else _number(value)
     except CompileError as error:
         error.span = error.span or span
         raise
@@ -305,9 +324,10 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
 
 
 def _check_variables(
-    value: Expr | Reduction, axes: tuple[Var, ...], name: str, span: Span | None
+    value: Expr | Reduction | Steps, axes: tuple[Var, ...], name: str, span: Span | None
 ) -> None:
-    known = {*map(id, axes), *(map(id, value.axes) if isinstance(value, Reduction) else ())}
+    own = value.axes if isinstance(value, Reduction | Steps) else ()
+    known = {*map(id, axes), *map(id, own)}
     for item in uses_of(value).variables:
         if id(item) in known:  # while another compute is traced, `==` is an expression
             continue
@@ -331,7 +351,18 @@ def _name(text: str) -> str:
 
 PUBLIC = (
     *("Reduction", "ReduceAxis", "Tensor", "comm_reducer", "compute", "const"),
-    *("create_prim_func", "placeholder", "all", "any", "max", "min", "prod", "reduce_axis", "sum"),
+    *(
+        "create_prim_func",
+        "in_steps",
+        "placeholder",
+        "all",
+        "any",
+        "max",
+        "min",
+        "prod",
+        "reduce_axis",
+        "sum",
+    ),
     *("size_var", "var"),
 )
 

@@ -79,13 +79,37 @@ class Reduction(Node):
 
 
 @node
+class Steps(Node):
+    """Elements that are `start`, and then change one after the other: for `axes` in order, the one
+    at `place` becomes `value`. Both may read the tensor as it is by then, `so_far`.
+    """
+
+    start: Expr
+    axes: tuple[ReduceAxis, ...]
+    so_far: "Tensor"
+    place: tuple[Expr, ...]
+    value: Expr
+
+    @property
+    def dtype(self) -> str:
+        return self.start.dtype
+
+    def kind(self, axis: ReduceAxis) -> IterKind:
+        """Spatial where all values of an axis keep to elements of their own, else opaque."""
+        loads = [item for item in walk(self) if isinstance(item, Load)]
+        own = [item.indices for item in loads if item.buffer is self.so_far]
+        places = zip(self.place, *own, strict=True)
+        return "S" if any(all(at is axis for at in both) for both in places) else "O"
+
+
+@node
 class Tensor(Buffer):
     """A placeholder, or the result of a compute (`value` over the index variables `axes`): of a
     reduction that keeps several parts, the one of that number.
     """
 
     axes: tuple[Var, ...] = ()
-    value: Expr | Reduction | None = None
+    value: Expr | Reduction | Steps | None = None
     part: int = 0
 
     def __getitem__(self, indices: Any) -> Load:
@@ -160,15 +184,19 @@ class Uses(Visitor):
         self.tensors[item] = None
 
 
-def uses_of(value: Expr | Reduction | Tensor) -> Uses:
+def uses_of(value: Expr | Reduction | Steps | Tensor) -> Uses:
     """What a value uses; of a tensor, what its shape does and the axes that it is reduced over."""
     uses = Uses()
     reduction = value.value if isinstance(value, Tensor) else value
     if isinstance(value, Tensor):
         uses.visit(value.shape)
-    if isinstance(reduction, Reduction):
+    if isinstance(reduction, Reduction | Steps):
         uses.visit(tuple((axis.low, axis.high) for axis in reduction.axes))
+    if isinstance(reduction, Reduction):
         uses.visit((*reduction.values, *reduction.start))
+    elif isinstance(reduction, Steps):
+        uses.visit((reduction.start, *reduction.place, reduction.value))
+        uses.tensors.pop(reduction.so_far, None)
     else:
         uses.visit(reduction)
     return uses
@@ -279,12 +307,19 @@ Axis = tuple[Var | ReduceAxis, Extent, Extent, IterKind]
 def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -> Stmt:
     """Loops over the indices of `parts`, then over their reduce axes, around their block.
 
-    Where the values must be taken in order, the elements get their start in a block of its own.
+    Where the values must be taken in order, the elements get their start in a block of its own, and
+    the loops of steps are over their axes alone.
     """
     tensor, value = parts[0], parts[0].value
     spatial: list[Axis] = [(v, 0, n, "S") for v, n in zip(tensor.axes, tensor.shape, strict=True)]
     nest = partial(_loops, known=known, names=names)
     name = known[tensor].name  # type: ignore[attr-defined]
+    if isinstance(value, Steps):
+        first = nest(names.take(f"{name}_start"), spatial, None, _store(tensor, value.start))
+        step = with_span(Store(tensor, value.place, value.value), span_of(tensor))
+        known = {**known, value.so_far: known[tensor]}
+        axes = [(axis, axis.low, axis.high, value.kind(axis)) for axis in value.axes]
+        return seq((first, _loops(name, axes, None, step, known, names)))
     if not isinstance(value, Reduction):
         return nest(name, spatial, None, _store(tensor, value))
     start = seq(map(_store, parts, value.start))

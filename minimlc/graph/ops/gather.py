@@ -3,6 +3,7 @@
 Negative indices count from the end; those out of range are clipped into it.
 """
 
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from minimlc.graph.ops.broadcast import where
 from minimlc.graph.ops.checks import ALL, INDICES, INTEGERS, NUMBERS, axis_of, refuse, resized
 from minimlc.graph.ops.create import full
 from minimlc.graph.ops.record import composite, primitive
-from minimlc.graph.ops.shape import broadcast_to, expand_dims, reshape, squeeze
+from minimlc.graph.ops.shape import expand_dims, reshape, squeeze
 from minimlc.graph.ops.slicing import inside, strided_slice, take
 from minimlc.graph.ops.values import Values, iota, named, nothing, spread
 from minimlc.tir import te
@@ -22,21 +23,31 @@ from minimlc.tir.nodes import Expr, as_expr, binary, index, intrin, select
 OF_INDICES = (("indices", INDICES),)
 
 
-def _check_beside(name: str, shape: Any, x: Any, axis: int) -> None:
-    if len(shape) != x.ndim or resized(shape, axis) != resized(x.shape, axis):
-        refuse(f"{name} has shape {shape}, x has {x.shape}; only axis {axis} may differ")
+def _check_within(name: str, shape: Any, x: Any, axis: int) -> None:
+    """That an array has no more elements than x along the axes other than `axis`."""
+    pairs = [*enumerate(zip(shape, x.shape, strict=False))]
+    if len(shape) != x.ndim or any(own > size for a, (own, size) in pairs if a != axis):
+        refuse(f"{name} has shape {shape}, x has {x.shape}; only axis {axis} may be longer")
+
+
+def _places(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+    """Numpy's index of what `indices` name along `axis` of x, each at its own place otherwise."""
+    own = np.indices(indices.shape, sparse=True)
+    return resized(tuple(own), axis % x.ndim, inside(indices, x.shape[axis]))
 
 
 @primitive(
     "take_along_axis",
     ALL,
-    lambda x, indices, axis: np.take_along_axis(x, inside(indices, x.shape[axis]), axis),
+    lambda x, indices, axis: x[_places(x, indices, axis)],
     param_dtypes=OF_INDICES,
 )
 def take_along_axis(x: Values, indices: Values, *, axis: int = -1) -> Values:
-    """x[..., indices[..., i, ...], ...]: an element for each index, along `axis`."""
+    """x[..., indices[..., i, ...], ...]: an element for each index, along `axis`; along the others,
+    there may be fewer indices than elements.
+    """
     along = axis_of(axis, x.ndim)
-    _check_beside("indices", indices.shape, x, along)
+    _check_within("indices", indices.shape, x, along)
     if 0 in indices.shape:
         return nothing(indices.shape, x.dtype)
     places = inside(indices, x.shape[along])
@@ -79,78 +90,113 @@ def _gather_nd(x: Any, indices: Any, *, batch_dims: int = 0) -> Any:
     return take(reshape(x, shape=(prod(sizes), *x.shape[depth:])), flat, axis=0, mode="clip")
 
 
-COMBINE = {"add": ("+", te.sum), "mul": ("*", te.prod), "max": ("max", te.max)}
-COMBINE["min"] = ("min", te.min)
+COMBINE = {"add": "+", "mul": "*", "max": "max", "min": "min"}
 _AT = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def _scattered(x: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
+def _updated(x: Any, places: tuple[Any, ...], updates: Any, reduction: str) -> Any:
     result = x.copy()
-    places = list(np.indices(indices.shape, sparse=True))
-    places[axis] = inside(indices, x.shape[axis])
     if reduction == "none":
-        result[tuple(places)] = updates
+        result[places] = updates
     else:
-        _AT[reduction].at(result, tuple(places), updates)
+        _AT[reduction].at(result, places, updates)
     return result
 
 
-@primitive("scatter_elements", NUMBERS, _scattered, param_dtypes=OF_INDICES, rounds=True)
+def _in_steps(
+    x: Values,
+    updates: Values,
+    place: Callable[..., Sequence[Any]],
+    reduction: str,
+    name: str,
+) -> Values:
+    """x after all updates, in order, each to the element at `place(its indices)`."""
+    exact = reduction not in ("add", "mul")
+    first, new = (x.native, updates.native) if exact else (x, updates)
+
+    def element(*i: Expr) -> te.Steps:
+        axes = [te.reduce_axis((0, size), f"k{a}") for a, size in enumerate(updates.shape)]
+
+        def step(so_far: te.Tensor) -> tuple[Sequence[Any], Expr]:
+            at, value = tuple(place(*axes)), new[tuple(axes)]
+            kept = reduction == "none"
+            return at, value if kept else binary(COMBINE[reduction], so_far[at], value)
+
+        return te.in_steps(first[i], x.shape, axes, step)
+
+    return Values(x.shape, first.dtype, element, name).astype(x.dtype)
+
+
+def _check_reduction(reduction: str) -> None:
+    if reduction not in ("none", *COMBINE):
+        refuse(f'reduction is "none", "add", "mul", "max" or "min", got {reduction!r}', "E204")
+
+
+@primitive(
+    "scatter_elements",
+    NUMBERS,
+    lambda x, indices, updates, axis, reduction: _updated(
+        x, _places(x, indices, axis), updates, reduction
+    ),
+    param_dtypes=OF_INDICES,
+    rounds=True,
+)
 def scatter_elements(
     x: Values, indices: Values, updates: Values, *, axis: int = 0, reduction: str = "none"
 ) -> Values:
-    """x with updates at indices along `axis`: the last one of several, or all of them combined
-    with what is there by "add", "mul", "max" or "min".
+    """x with updates at indices along `axis`, in order: the last one of several, or all of them
+    combined with what is there by "add", "mul", "max" or "min". Along the other axes, there may be
+    fewer updates than elements.
     """
     along = axis_of(axis, x.ndim)
-    _check_beside("indices", indices.shape, x, along)
+    _check_within("indices", indices.shape, x, along)
     if updates.shape != indices.shape:
         refuse(f"updates have shape {updates.shape}, indices {indices.shape}")
-    if reduction not in ("none", *COMBINE):
-        refuse(f'reduction is "none", "add", "mul", "max" or "min", got {reduction!r}', "E204")
+    _check_reduction(reduction)
     if 0 in indices.shape:
         return x
     places = inside(indices, x.shape[along])
-    symbol, combine = COMBINE.get(reduction, ("max", te.max))
 
-    def element(*i: Expr) -> te.Reduction:
-        k = te.reduce_axis((0, indices.shape[along]), "k")
-        at = resized(i, along, k)
-        hit = binary("==", places[at], i[along])
-        if reduction == "none":
-            return combine(select(hit, k, index(-1)), axis=k)
-        return combine(updates[at], axis=k, where=hit)
+    def place(*k: Expr) -> Sequence[Any]:
+        return resized(k, along, places[k])
 
-    if reduction != "none":
-        rest = Values(x.shape, x.dtype, element, f"scatter_elements_{reduction}")
-        return Values(x.shape, x.dtype, lambda *i: binary(symbol, x[i], rest[i]))
-    last = Values(x.shape, "int64", element, "scatter_elements_last")
-
-    def chosen(*i: Expr) -> Expr:
-        safe = binary("max", last[i], 0)
-        return select(binary("<", last[i], 0), x[i], updates[resized(i, along, safe)])
-
-    return Values(x.shape, x.dtype, chosen)
+    return _in_steps(x, updates, place, reduction, "scatter_elements")
 
 
-def _scatter_nd(x: Any, indices: Any, updates: Any, *, reduction: str = "none") -> Any:
-    """x with updates at indices: (..., k) for its first k axes, as `scatter_elements`."""
-    depth = _check_depth(x, indices, 0)
-    outer, inner = x.shape[:depth], x.shape[depth:]
-    if updates.shape != (*indices.shape[:-1], *inner):
-        refuse(f"updates have shape {updates.shape}, not {(*indices.shape[:-1], *inner)}")
-    flat = reshape(_flat_index(outer, indices), shape=(-1 if prod(outer) else 0, 1))
-    places = broadcast_to(named(flat, "scatter_nd_index"), shape=(flat.shape[0], prod(inner)))
-    rows = (
-        reshape(t, shape=(prod(t.shape) // max(prod(inner), 1), prod(inner))) for t in (x, updates)
+def _columns(x: Any, indices: Any) -> list[Any]:
+    """What `indices` (..., k) name along each of the first k axes of x."""
+    columns = (
+        strided_slice(indices, begin=a, end=a + 1, axes=-1) for a in range(indices.shape[-1])
     )
-    table, values = rows
-    result = scatter_elements(table, places, values, axis=0, reduction=reduction)
-    return reshape(result, shape=x.shape)
+    return [inside(squeeze(c, axis=-1), size) for c, size in zip(columns, x.shape, strict=False)]
+
+
+@primitive(
+    "scatter_nd",
+    NUMBERS,
+    lambda x, indices, updates, reduction: _updated(
+        x, tuple(_columns(x, indices)), updates, reduction
+    ),
+    param_dtypes=OF_INDICES,
+    rounds=True,
+)
+def scatter_nd(x: Values, indices: Values, updates: Values, *, reduction: str = "none") -> Values:
+    """x with updates at indices: (..., k) for its first k axes, in order, as `scatter_elements`."""
+    depth, rows = _check_depth(x, indices, 0), indices.ndim - 1
+    if updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+        refuse(f"updates have shape {updates.shape}, not {(*indices.shape[:-1], *x.shape[depth:])}")
+    _check_reduction(reduction)
+    if 0 in updates.shape:
+        return x
+    columns = _columns(x, indices)
+
+    def place(*k: Expr) -> Sequence[Any]:
+        return (*(column[k[:rows]] for column in columns), *k[rows:])
+
+    return _in_steps(x, updates, place, reduction, "scatter_nd")
 
 
 gather_nd = composite("gather_nd", _gather_nd, dtypes=ALL, rounds=False, param_dtypes=OF_INDICES)
-scatter_nd = composite("scatter_nd", _scatter_nd, dtypes=NUMBERS, param_dtypes=OF_INDICES)
 
 
 # Orders

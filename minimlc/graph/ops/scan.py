@@ -1,16 +1,21 @@
-"""Combining what comes before along an axis: in steps of 1, 2, 4, ... (Hillis and Steele 1986)."""
+"""Combining what comes before along an axis."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
+import numpy as np
+
 from minimlc.dtypes import is_float, whole_range
 from minimlc.graph.ops.broadcast import add, maximum, minimum, multiply
-from minimlc.graph.ops.checks import NUMBERS, axis_of
+from minimlc.graph.ops.checks import NUMBERS, axis_of, resized
 from minimlc.graph.ops.create import full_like
-from minimlc.graph.ops.record import Op, composite
+from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.shape import flip, reshape
 from minimlc.graph.ops.slicing import concat, strided_slice
-from minimlc.graph.ops.values import named
+from minimlc.graph.ops.values import Values, named
+from minimlc.tir import te
+from minimlc.tir.nodes import Expr, binary
 
 
 def _least(dtype: str) -> float:
@@ -28,23 +33,64 @@ def _shifted(x: Any, axis: int, by: int, start: float) -> Any:
     return concat((head, strided_slice(x, begin=0, end=size - by, axes=axis)), axis=axis)
 
 
-def _scan(name: str, doc: str, combine: Op, start: Any) -> Op:
-    def formula(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
-        x = x if x.ndim else reshape(x, shape=(1,))  # as numpy has it
-        along, step = axis_of(axis, x.ndim), 1
-        size, first = x.shape[along], start(str(x.dtype)) if callable(start) else start
-        result = flip(x, axis=along) if reverse else x
-        result = _shifted(result, along, 1, first) if exclusive and size else result
-        while step < size:
-            result = named(combine(result, _shifted(result, along, step, first)), f"{name}_{step}")
-            step *= 2
-        return flip(result, axis=along) if reverse else result
+def in_order(x: Values, axis: int, symbol: str, name: str) -> Values:
+    """Each element after the first becomes the one before it, combined with itself."""
+    if 0 in x.shape or x.shape[axis] == 1:
+        return x
+
+    def element(*i: Expr) -> te.Steps:
+        axes = [te.reduce_axis((int(a == axis), n), f"k{a}") for a, n in enumerate(x.shape)]
+        at = tuple(axes)
+        before = resized(at, axis, axes[axis] - 1)
+        return te.in_steps(x[i], x.shape, axes, lambda y: (at, binary(symbol, y[before], y[at])))
+
+    return Values(x.shape, x.dtype, element, name)
+
+
+def by_doubling(x: Any, axis: int, combine: Op, start: float, name: str) -> Any:
+    """In steps of 1, 2, 4, ... (Hillis and Steele 1986), of which each is for all elements at once;
+    over arrays, too.
+    """
+    step = 1
+    while step < x.shape[axis]:
+        x = named(combine(x, _shifted(x, axis, step, start)), f"{name}_{step}")
+        step *= 2
+    return x
+
+
+PARALLEL: dict[str, Op] = {}
+"""The same operators by doubling: n log n steps, for what has threads for all elements."""
+
+
+def _scan(name: str, doc: str, combine: Op, symbol: str, start: Any, accumulate: Any = None) -> Op:
+    """Along an axis, in order; in numpy by `accumulate`, or as `PARALLEL` where the order does not
+    matter.
+    """
+
+    def laid_out(scan: Callable[[Any, int, float], Any]) -> Callable[..., Any]:
+        def formula(x: Any, *, axis: int, exclusive: bool = False, reverse: bool = False) -> Any:
+            x = x if x.ndim else reshape(x, shape=(1,))  # as numpy has it
+            along = axis_of(axis, x.ndim)
+            first = start(str(x.dtype)) if callable(start) else start
+            x = flip(x, axis=along) if reverse else x
+            x = _shifted(x, along, 1, first) if exclusive and x.shape[along] else x
+            result = scan(x, along, first)
+            return flip(result, axis=along) if reverse else result
+
+        return formula
 
     text = f"{doc} of each element and those before it along `axis`; without itself if `exclusive`."
-    return composite(name, formula, f"{text} From the end if `reverse`.", NUMBERS)
+    text += " From the end if `reverse`. On CPUs, one is combined with the next in order."
+    doubled = laid_out(lambda x, axis, first: by_doubling(x, axis, combine, first, name))
+    composite(name, doubled, text, NUMBERS, table=PARALLEL)
+    meaning = doubled
+    if accumulate:
+        meaning = laid_out(lambda x, axis, _: accumulate(x, axis, x.dtype))
+    formula = laid_out(lambda x, axis, _: in_order(x, axis, symbol, name))
+    return primitive(name, NUMBERS, meaning, text, rounds=True)(formula)
 
 
-cumsum = _scan("cumsum", "The sum", add, 0)
-cumprod = _scan("cumprod", "The product", multiply, 1)
-cummax = _scan("cummax", "The greatest (NaN if any is)", maximum, _least)
-cummin = _scan("cummin", "The least (NaN if any is)", minimum, _most)
+cumsum = _scan("cumsum", "The sum", add, "+", 0, np.add.accumulate)
+cumprod = _scan("cumprod", "The product", multiply, "*", 1, np.multiply.accumulate)
+cummax = _scan("cummax", "The greatest (NaN if any is)", maximum, "max", _least)
+cummin = _scan("cummin", "The least (NaN if any is)", minimum, "min", _most)
