@@ -24,6 +24,7 @@ from minimlc.passes.remove_unused import remove_unused
 from minimlc.passes.remove_unused_outputs import remove_unused_outputs
 from minimlc.passes.remove_unused_parameters import remove_unused_parameters
 from minimlc.passes.rewrite import rewrite
+from minimlc.passes.scan_by_doubling import scan_by_doubling
 from minimlc.passes.simplify import simplify
 from minimlc.passes.sort_long_axes import sort_long_axes
 from minimlc.passes.split_to_slices import split_to_slices
@@ -41,6 +42,7 @@ default_pipeline = (
     convert_layout,
     fold_constants,
     sort_long_axes,
+    scan_by_doubling,
     simplify,
     fold_transposes,
     split_to_slices,
@@ -64,7 +66,7 @@ def for_target(
     """A pipeline with what depends on the target, such as recipes, for that one instead of for this
     machine.
     """
-    chosen, depend = Target.of(target), (*scheduling, sort_long_axes)
+    chosen, depend = Target.of(target), (*scheduling, sort_long_axes, scan_by_doubling)
     steps: list[Any] = pass_list(pipeline)
     return tuple(partial(each, target=chosen) if each in depend else each for each in steps)
 
@@ -91,6 +93,7 @@ __all__ = [
     "remove_unused_outputs",
     "remove_unused_parameters",
     "rewrite",
+    "scan_by_doubling",
     "simplify",
     "sort_long_axes",
     "split_to_slices",

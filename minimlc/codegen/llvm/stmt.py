@@ -14,7 +14,7 @@ from minimlc.codegen.llvm.value import MEMORY, Code, Value, constant, element_si
 from minimlc.codegen.lower import MOST_COPIES
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
-from minimlc.node import span_of, walk
+from minimlc.node import nodes_of, span_of, walk
 from minimlc.rooms import room
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.legality import carried_dependence
@@ -33,7 +33,9 @@ from minimlc.tir.nodes import (
 )
 
 WIDEST = 64
-"""The most lanes of one vector; LLVM cuts it into registers."""
+"""The most lanes of one vector; LLVM cuts it into registers, but conditions bit by bit: those have
+lanes for one register.
+"""
 
 STRAIGHT = 128
 """A vectorized loop up to this long becomes straight vector code, a longer one a loop of it."""
@@ -216,7 +218,7 @@ class Statements:
             start = count * step
         while start < extent.const:
             left = int(extent.const) - start
-            width = min(WIDEST, 1 << (left.bit_length() - 1))
+            width = min(self._most_lanes(item), 1 << (left.bit_length() - 1))
             first = constant(start, INDEX)
             if width < left and self._fills(item, first, 2 * width, left):
                 self._piece(item, first, 2 * width, filled=left)
@@ -225,10 +227,7 @@ class Statements:
             start += width
 
     def _chunks(self, item: For, count: Value, step: int) -> None:
-        def chunk(number: Value) -> None:
-            self._piece(item, self.values.binary("*", number, step), step)
-
-        self.loop(count, chunk)
+        self.loop(count, lambda n: self._piece(item, self.values.binary("*", n, step), step))
 
     def _piece(self, item: For, first: Value, width: int, filled: int = 0) -> None:
         """The next `width` iterations side by side, or only the `filled` first ones of them."""
@@ -263,7 +262,11 @@ class Statements:
 
     def _natural_lanes(self, item: For) -> int:
         """Two registers' worth of the widest element that the loop touches."""
-        return min(WIDEST, max(4, 2 * self.job.vector_bits // (8 * _widest(item))))
+        return min(self._most_lanes(item), max(4, 2 * self.job.vector_bits // (8 * _widest(item))))
+
+    def _most_lanes(self, item: For) -> int:
+        bits = "bool" in {store.buffer.dtype for store in nodes_of(item.body, Store)}
+        return min(WIDEST, self.job.vector_bits // 8) if bits else WIDEST
 
     def _each_lane(self, item: Stmt) -> None:
         """Run a statement lane after lane, where the lanes go different ways."""
@@ -363,8 +366,7 @@ class Statements:
     def finish(self) -> None:
         """Write the function's ends: success, and the way out of a failure."""
         code = self.code
-        code.entry.append("  %status = alloca i32, align 4")
-        code.entry.append("  store i32 0, ptr %status, align 4")
+        code.entry += ["  %status = alloca i32, align 4", "  store i32 0, ptr %status, align 4"]
         self.tensors.leave()
         code.do("ret i32 0")
         if not (self.can_fail or self.writer.sites):
