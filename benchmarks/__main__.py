@@ -19,6 +19,7 @@ NAMES = {
     "attention": "scaled dot products of 8 heads, 512 positions",
     "math": "exp, tanh, pow and the like of 16 K floats in the cache; their errors",
     "sort": "orders of a vocabulary and of rows, the first few, places in an order",
+    "costs": "scatters, scans, any, a chain of products beside numpy; on targets llvm and c",
     "transpose": "of matrices, and of images' channels, beside a copy",
     "gpu": "kernels: on a GPU beside copies and cuBLAS, or as OpenCL and simulated",
     "tile": "tile programs beside our own recipes: addition, softmax, layer norm, product",

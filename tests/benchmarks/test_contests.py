@@ -15,6 +15,7 @@ from benchmarks import (
     attention,
     before,
     conv2d,
+    costs,
     elementwise,
     installed,
     kits,
@@ -63,6 +64,13 @@ CONTESTS = {
     "order": lambda found: sort.order(found, (2, 70)),
     "first": lambda found: sort.first(found, 70, 3),
     "places": lambda found: sort.places(found, 70),
+    "updates": lambda found: costs.updates(found, 20, 9, "add"),
+    "new values": lambda found: costs.updates(found, 20, 30, "none"),
+    "rows": lambda found: costs.rows(found, (8, 5), 4),
+    "cumsum": lambda found: costs.scan(found, "cumsum", np.cumsum, (70,), "float32"),
+    "cumprod": lambda found: costs.scan(found, "cumprod", np.cumprod, (9, 7), "int64"),
+    "any": lambda found: costs.holds(found, "any", 70),
+    "products": lambda found: costs.chain(found, 7),
     "tile add": lambda found: tile.compared(found, "add", (2000,)),
     "tile softmax": lambda found: tile.compared(found, "softmax", (3, 16)),
     "tile layer norm": lambda found: tile.compared(found, "layer norm", (3, 16)),
@@ -100,6 +108,12 @@ def test_minimlc_is_right_and_needs_no_peer(found, alone, name):
     assert not {"torch", "torch.compile", "numba", "jax", "onnxruntime"} & set(names)
     for claim in found.report.claims:
         assert claim.value > 0 and claim.peer not in ("torch", "jax")
+
+
+def test_the_build_of_a_concat_is_timed(found):
+    costs.joined(found.report, 3)
+    (claim,) = found.report.claims
+    assert claim.value > 0 and claim.unit == "s"
 
 
 @pytest.mark.parametrize(
