@@ -18,6 +18,7 @@ from minimlc.recipes.general import attempt, rows
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.programs import GPUS, programs
 from minimlc.recipes.rowwise import rowwise
+from minimlc.recipes.steps import on_threads
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
@@ -125,7 +126,7 @@ def fitting(sch: Draft, block: str | None, target: Target) -> Draft:
     if sch is not start:
         return left_over(sch, start.blocks(), target)
     whole: Draft = _first((rowwise, elementwise), sch, None, target)
-    return rows(sch) if whole is sch else whole
+    return rows(on_threads(sch, target)) if whole is sch else whole
 
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
