@@ -7,6 +7,9 @@ from minimlc.target import Target
 LEAST, MOST = 16, 256
 """Columns that a thread takes together, of many: at least a cache line of them."""
 
+ROWS = 16
+"""Rows at the most that take each step together: while one waits for its last sum, others go on."""
+
 
 def on_threads(sch: Draft, target: Target) -> Draft:
     """Rows or columns that do not meet go to threads, where there is enough work for them."""
@@ -19,10 +22,10 @@ def on_threads(sch: Draft, target: Target) -> Draft:
 def _shared(sch: Draft, name: str) -> Draft:
     """The outermost loop on threads if it may be, else the innermost one, in pieces."""
     first, *others = sch.loops(name)
-    last = others[-1] if others and others[-1] in sch.loops_of(name, "S") else ""
+    last = others[-1] if {*others[-1:]} & {*sch.loops_of(name, "S")} else ""
     shared = attempt(sch, "parallel", first)
     if shared is not sch:
-        return attempt(shared, "vectorize", last) if last else shared
+        return attempt(shared, "vectorize", last) if last else _several_rows(sch, name, first)
     width = sch.extent(name, last) if last else 0
     columns = divisor(width, MOST)
     if columns < LEAST or width < 2 * MOST:
@@ -31,3 +34,9 @@ def _shared(sch: Draft, name: str) -> Draft:
     moved = attempt(cut, "reorder", outer, first, *others[:-1], inner)
     shared = attempt(moved, "parallel", outer) if moved is not cut else cut
     return sch if shared is cut or shared is moved else attempt(shared, "vectorize", inner)
+
+
+def _several_rows(sch: Draft, name: str, rows: str) -> Draft:
+    """Rows on threads, some of them side by side."""
+    sch, (outer, inner) = sch.cut(name, rows, divisor(sch.extent(name, rows), ROWS))
+    return attempt(attempt(sch, "parallel", outer), "vectorize", inner)

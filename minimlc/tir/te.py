@@ -324,10 +324,17 @@ def _axis_names(fcompute: Callable, sizes: tuple[int, ...], span: Span | None) -
 
 
 def _check_variables(
-    value: Expr | Reduction | Steps, axes: tuple[Var, ...], name: str, span: Span | None
+    value: Expr | Reduction | Steps,
+    axes: tuple[Var | ReduceAxis, ...],
+    name: str,
+    span: Span | None,
 ) -> None:
-    own = value.axes if isinstance(value, Reduction | Steps) else ()
-    known = {*map(id, axes), *map(id, own)}
+    if isinstance(value, Steps):
+        _check_variables(value.start, axes, name, span)
+        for part in (*value.place, value.value):
+            _check_variables(part, value.axes, name, span)
+        return
+    known = {*map(id, axes), *(map(id, value.axes) if isinstance(value, Reduction) else ())}
     for item in uses_of(value).variables:
         if id(item) in known:  # while another compute is traced, `==` is an expression
             continue

@@ -127,6 +127,7 @@ STEPS: dict[str, Sequence[Callable[[IRModule], IRModule]]] = {
     "fold_transposes": (passes.simplify, passes.fold_transposes),
     "split_to_slices": (passes.split_to_slices, passes.remove_unused),
     "sort_long_axes": (passes.sort_long_axes,),
+    "scan_by_doubling": (partial(passes.scan_by_doubling, target="cuda"),),
     "combine": (passes.combine_parallel_matmul, passes.fold_constants),
     "partition": (partial(passes.partition, pattern=(x + y).optional(p.relu), name="sums"),),
     "inline": (partial(passes.partition, pattern=-x | p.relu(x), name="some"), inline),
@@ -138,7 +139,7 @@ STEPS: dict[str, Sequence[Callable[[IRModule], IRModule]]] = {
     "before loops": passes.default_pipeline[: passes.default_pipeline.index(passes.legalize)],
 }
 """What is tried on each graph, one after the other."""
-AT_REST = ("simplify", "sort_long_axes", "fold_transposes", "before loops")
+AT_REST = ("simplify", "sort_long_axes", "scan_by_doubling", "fold_transposes", "before loops")
 
 
 def check(seed: int) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from benchmarks.programs import graph
 from minimlc import recipes, te
+from minimlc.graph.ops.scan import PARALLEL
 from minimlc.tir.walks import blocks_in, loops_in
 from tests.recipes.programs import target
 
@@ -130,9 +130,10 @@ def test_what_no_cache_holds_goes_past_the_caches():
 def test_steps_of_a_running_sum_are_done_row_by_row(shape, axis, near):
     """All of them for a row before the next, where no row needs another; whole arrays elsewhere."""
     x = np.random.default_rng(2).standard_normal(shape, "float32")
-    mod = graph(lambda x: mlc.op.cumsum(x, axis=axis), x)
-    library = mlc.build(mod, target(256), cache=False)
-    np.testing.assert_allclose(library["main"](x), np.cumsum(x, axis), rtol=1e-4, atol=1e-4)
-    (func,) = [f for _, f in library.mod.entries if isinstance(f, mlc.PrimFunc)]
-    sch = mlc.Schedule(mlc.IRModule.of({"main": func}), check=False)
+    a = te.placeholder(shape, name="A")
+    sums = te.create_prim_func([a, PARALLEL["cumsum"].lower(a, axis=axis)])
+    mod, out = made(mlc.IRModule.of({"main": sums})), np.empty_like(x)
+    mlc.build(mod, cache=False)["main"](x, out)
+    np.testing.assert_allclose(out, np.cumsum(x, axis), rtol=1e-4, atol=1e-4)
+    sch = mlc.Schedule(mod, check=False)
     assert (len({sch.loops(name)[0] for name in sch.blocks()}) == 1) is near

@@ -39,10 +39,13 @@ def in_order(x: Values, axis: int, symbol: str, name: str) -> Values:
         return x
 
     def element(*i: Expr) -> te.Steps:
-        axes = [te.reduce_axis((int(a == axis), n), f"k{a}") for a, n in enumerate(x.shape)]
-        at = tuple(axes)
-        before = resized(at, axis, axes[axis] - 1)
-        return te.in_steps(x[i], x.shape, axes, lambda y: (at, binary(symbol, y[before], y[at])))
+        before = [te.reduce_axis((0, n - (a == axis)), f"k{a}") for a, n in enumerate(x.shape)]
+        at = resized(tuple(before), axis, before[axis] + 1)
+
+        def step(so_far: te.Tensor) -> tuple[tuple[Expr, ...], Expr]:
+            return at, binary(symbol, so_far[tuple(before)], so_far[at])
+
+        return te.in_steps(x[i], x.shape, before, step)
 
     return Values(x.shape, x.dtype, element, name)
 
