@@ -11,7 +11,8 @@ called once, with index expressions: what it returns is the program, not a numbe
 All of `T`'s functions of expressions are here too: `te.exp`, `te.log`, `te.sqrt`, `te.tanh`,
 `te.sigmoid`, `te.abs`, `te.pow` (or `te.power`), `te.if_then_else`, `te.cast`, ... `te.max` and
 `te.min` are reductions, too: `te.max(x, axis=k)` over an axis, `te.max(x, y)` of two values. Other
-reductions, of several values at once too, are made by `te.comm_reducer`.
+reductions, of several values at once too, are made by `te.comm_reducer`; elements that change one
+after the other, as those of a scatter or a running sum, by `te.in_steps`.
 Conditions (`i == j`, `i < 3`) are joined by `te.all(a, b)` and `te.any(a, b)`, or `&` and `|`.
 """
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NoReturn
 from minimlc.dtypes import INDEX
 from minimlc.errors import CompileError, Span
 from minimlc.names import UniqueNames
-from minimlc.node import Node, Visitor, node, span_of, walk, with_span
+from minimlc.node import Node, Visitor, node, nodes_of, span_of, walk, with_span
 from minimlc.tir.analysis.access import reads
 from minimlc.tir.analysis.reducers import is_reduction
 from minimlc.tir.nodes import (
@@ -93,13 +93,6 @@ class Steps(Node):
     @property
     def dtype(self) -> str:
         return self.start.dtype
-
-    def kind(self, axis: ReduceAxis) -> IterKind:
-        """Spatial where all values of an axis keep to elements of their own, else opaque."""
-        loads = [item for item in walk(self) if isinstance(item, Load)]
-        own = [item.indices for item in loads if item.buffer is self.so_far]
-        places = zip(self.place, *own, strict=True)
-        return "S" if any(all(at is axis for at in both) for both in places) else "O"
 
 
 @node
@@ -316,9 +309,10 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
     name = known[tensor].name  # type: ignore[attr-defined]
     if isinstance(value, Steps):
         first = nest(names.take(f"{name}_start"), spatial, None, _store(tensor, value.start))
-        step = with_span(Store(tensor, value.place, value.value), span_of(tensor))
         known = {**known, value.so_far: known[tensor]}
-        axes = [(axis, axis.low, axis.high, value.kind(axis)) for axis in value.axes]
+        *at, new = _Instantiate(known).visit((*value.place, value.value))
+        step = with_span(Store(known[tensor], tuple(at), new), span_of(tensor))
+        axes = [(axis, axis.low, axis.high, _kind(axis, step)) for axis in value.axes]
         return seq((first, _loops(name, axes, None, step, known, names)))
     if not isinstance(value, Reduction):
         return nest(name, spatial, None, _store(tensor, value))
@@ -331,6 +325,13 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
         return nest(name, every, start, update)
     first = nest(names.take(f"{name}_init"), spatial, None, start)
     return seq((first, nest(name, every, None, update)))
+
+
+def _kind(axis: ReduceAxis, step: Store) -> IterKind:
+    """Spatial where all values of an axis keep to elements of their own, else opaque."""
+    reads = [load.indices for load in nodes_of(step, Load) if load.buffer is step.buffer]
+    places = zip(step.indices, *reads, strict=True)
+    return "S" if any(all(at is axis for at in both) for both in places) else "O"
 
 
 def _store(tensor: Tensor, value: Expr | None) -> Store:

@@ -5,6 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te
+from minimlc.node import nodes_of
+from minimlc.tir.nodes import Block
 from tests.helpers import refuses
 from tests.te_runs import run
 
@@ -126,3 +128,13 @@ def test_a_step_names_a_whole_element():
         (5, 4), lambda i, j: te.in_steps(X[i, j], (5, 4), k, lambda y: ((k,), y[k, 0]))
     )
     refuses("E107", call)
+
+
+def test_long_formulas_before_them_are_read_once():
+    """Each of 60 tensors reads the one before twice: 2 ** 60 ways through them."""
+    x = first = te.placeholder((4,), name="P")
+    for _ in range(60):
+        x = te.compute((4,), lambda i, x=x: te.max(x[i], x[3 - i]))
+    k = axis(4)
+    y = te.compute((4,), lambda i: te.in_steps(x[i], (4,), k, lambda y: ((k,), y[k] + x[k])))
+    assert len(nodes_of(te.create_prim_func([first, y]), Block)) == 62
