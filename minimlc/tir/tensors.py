@@ -310,9 +310,9 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
     if isinstance(value, Steps):
         first = nest(names.take(f"{name}_start"), spatial, None, _store(tensor, value.start))
         known = {**known, value.so_far: known[tensor]}
-        *at, new = _Instantiate(known).visit((*value.place, value.value))
-        step = with_span(Store(known[tensor], tuple(at), new), span_of(tensor))
-        axes = [(axis, axis.low, axis.high, _kind(axis, step)) for axis in value.axes]
+        step = _Instantiate(known).visit(Store(tensor, value.place, value.value))
+        step = with_span(step, span_of(tensor))
+        axes = [(axis, axis.low, axis.high, _axis_kind(axis, step)) for axis in value.axes]
         return seq((first, _loops(name, axes, None, step, known, names)))
     if not isinstance(value, Reduction):
         return nest(name, spatial, None, _store(tensor, value))
@@ -327,7 +327,7 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
     return seq((first, nest(name, every, None, update)))
 
 
-def _kind(axis: ReduceAxis, step: Store) -> IterKind:
+def _axis_kind(axis: ReduceAxis, step: Store) -> IterKind:
     """Spatial where all values of an axis keep to elements of their own, else opaque."""
     reads = [load.indices for load in nodes_of(step, Load) if load.buffer is step.buffer]
     places = zip(step.indices, *reads, strict=True)
