@@ -312,13 +312,20 @@ class _Threads:
         return False
 
     def _condition(self, item: tir.IfThenElse, at: Place) -> Part:
-        """Each case, as far as it goes with its barriers outside of the condition."""
+        """Each case, as far as it goes with its barriers outside of the condition: one that reads
+        memory is kept for that.
+        """
         parts = [self.stmt(case, at) for case in inner_stmts(item)]
-        whole = partial(_cases, item, parts)
-        return self._decided(item.condition, parts, at, whole)
+        keeps = bool(nodes_of(item.condition, tir.Load)) and any(waits(part.stmt) for part in parts)
+        return self._decided(item.condition, parts, at, partial(_cases, item, parts), keeps)
 
     def _decided(
-        self, expr: tir.Expr, parts: Sequence[Part], at: Place, whole: Callable[[tir.Expr], Part]
+        self,
+        expr: tir.Expr,
+        parts: Sequence[Part],
+        at: Place,
+        whole: Callable[[tir.Expr], Part],
+        keeps: bool = False,
     ) -> Part:
         """What is made of parts that run as often as an expression says. All threads read it, and
         wait before any of them changes what it reads; barriers in the parts are for all threads.
@@ -331,14 +338,15 @@ class _Threads:
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")
         used = self._of_all(uses(expr, at), parts[0].stmt, at)
         why = self._meeting(used, [use for part in parts for use in part.head], at)
-        if not why:
+        if not why and not keeps:
             part = whole(expr)
             return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
         stored = expr.astype("int32") if expr.dtype == "bool" else expr
-        held = tir.Load(tir.Buffer("decided", (1,), stored.dtype, "local"), (tir.index(0),))
-        part = whole(tir.Binary("!=", held, tir.as_expr(0, "int32")) if stored is not expr else held)
-        steps = tir.Store(held.buffer, held.indices, stored), Barrier(why), part.stmt
-        return Part(tir.Alloc(held.buffer, tir.seq(steps)), used, part.tail, True)
+        kept = tir.Load(tir.Buffer("decided", (1,), stored.dtype, "local"), (tir.index(0),))
+        part = whole(kept if stored is expr else tir.Binary("!=", kept, tir.as_expr(0, "int32")))
+        first = Part(tir.Store(kept.buffer, kept.indices, stored), used, used)
+        part = self._then(first, part, at)
+        return part._replace(stmt=tir.Alloc(kept.buffer, part.stmt))
 
     def _of_all(self, used: tuple[Use, ...], body: tir.Stmt, at: Place) -> tuple[Use, ...]:
         """Uses by all threads, also those along axes that are not bound, of which a statement here
@@ -353,7 +361,7 @@ def _cases(item: tir.IfThenElse, parts: Sequence[Part], condition: tir.Expr) -> 
     head = tuple(use for part in parts for use in part.head)
     tail = tuple(use for part in parts for use in part.tail)
     meets = item.else_case is not None and all(part.meets for part in parts)
-    if nodes_of(condition, tir.Load) or not any(map(waits, (part.stmt for part in parts))):
+    if not any(waits(part.stmt) for part in parts):
         new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
         return Part(replace(item, condition=condition, **new), head, tail, meets)
     cases = zip((condition, ~condition), parts, strict=False)
