@@ -11,6 +11,7 @@ from functools import partial
 from itertools import groupby, takewhile
 
 from minimlc.codegen.dialect import PLAIN, Dialect
+from minimlc.codegen.gpu.grid import with_grid
 from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches, touches
 from minimlc.codegen.gpu.meetings import Part, Place, Use, apart, guarded, meeting, uses, waits
 from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
@@ -47,6 +48,7 @@ def kernels(
     With `shuffles`, threads of a warp combine values without memory. Without `cuda`, loops do not
     copy ahead in the background, and arrays do not share memory.
     """
+    func = with_grid(func)
     func = with_trees(check_axes(func) if check else func)
     if check:
         check_shared(func)
