@@ -21,8 +21,8 @@ _WHILE = "for k in range(0, n, step):"
 TILE = Language("tile program", PYTHON, {ast.Return: _RETURN, ast.While: _WHILE})
 WIDER = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "float32"}
 """The dtypes in which products of narrow numbers are added up."""
-SUMS = {name: "int32" for name in ("int8", "int16")}
-SUMS |= {name: "uint32" for name in ("bool", "uint8", "uint16")}
+SUMS = dict.fromkeys(("int8", "int16"), "int32")
+SUMS |= dict.fromkeys(("bool", "uint8", "uint16"), "uint32")
 """The dtypes in which narrow integers are added up, as in Triton."""
 
 _UNARY = {"-": tir.unary, "not": tir.unary, "~": tir.unary, "+": lambda _, value: value}

@@ -272,7 +272,9 @@ class TileText:
     def stmt(self, depth: int, level: int) -> None:
         form = self.rng.randrange(9 if level < self.deepest else 4)
         if form == 0:
-            mask = f", {self.pick(*self.tiles)} > {self.number()}" if self.rng.random() < 0.5 else ""
+            mask = (
+                f", {self.pick(*self.tiles)} > {self.number()}" if self.rng.random() < 0.5 else ""
+            )
             self.add(depth, f"tile.store(C[p, at], {self.value()}{mask})")
         elif form == 1:
             self.add(depth, f"tile.store(G[p, {self.rng.randrange(4)}], {self.number()} % 64)")
@@ -307,7 +309,7 @@ def tile_program(text: str, name: str) -> IRModule:
     """The module of a tile program's text."""
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
     names: dict[str, Any] = {"tile": tile, "T": T}
-    exec(compile(text, name, "exec"), names)  # noqa: S102 (a text of our own)
+    exec(compile(text, name, "exec"), names)
     return IRModule.of({"main": names["main"]})
 
 
