@@ -4,7 +4,7 @@ import warnings
 from typing import Any
 
 from minimlc.constants import unwritable
-from minimlc.errors import VerifyError
+from minimlc.errors import RaceWarning, VerifyError
 from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
@@ -38,10 +38,6 @@ def verify(mod: Any) -> Any:
                 why = f"{name}: a module holds functions, not {type(func).__name__}"
                 raise VerifyError(why, code="E132")
     return mod
-
-
-class RaceWarning(UserWarning):
-    """Programs of a grid that race: here they may run in order, elsewhere they do not."""
 
 
 def warn_of_races(mod: IRModule, stacklevel: int) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 import minimlc as mlc
 from minimlc.script import T, tile
-from minimlc.verify import RaceWarning
 from tests.helpers import refuses
 
 
@@ -54,7 +53,7 @@ def zeros(func):
 
 @pytest.mark.parametrize("schedule", ["none", "recipe"])
 @pytest.mark.parametrize("name", RACES)
-@pytest.mark.filterwarnings("ignore::minimlc.verify.RaceWarning")
+@pytest.mark.filterwarnings("ignore::minimlc.errors.RaceWarning")
 def test_the_simulator_finds_programs_that_race(name, schedule):
     mod = mlc.IRModule.of({"main": RACES[name]})
     mod = mlc.recipes.apply(mod, "cuda") if schedule == "recipe" else mod
@@ -68,7 +67,7 @@ def test_the_simulator_finds_programs_that_race(name, schedule):
 @pytest.mark.parametrize("name", RACES)
 def test_elsewhere_there_is_a_warning(name, target):
     mod = mlc.IRModule.of({"main": RACES[name]})
-    with pytest.warns(RaceWarning, match="program=0 .*program=1"):
+    with pytest.warns(mlc.RaceWarning, match="program=0 .*program=1"):
         if target == "interpreter":
             mlc.interpret(mod, "main", *zeros(RACES[name]))
         else:
