@@ -50,8 +50,8 @@ def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModul
 
 
 class _Sorted(Mutator):
-    operators = OPERATORS
-    written = WRITTEN
+    operators: tuple[str, ...] = OPERATORS
+    written: tuple[str, ...] = WRITTEN
     few = FEW
 
     def visit_Call(self, call: Call) -> Expr:

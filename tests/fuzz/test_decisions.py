@@ -22,19 +22,19 @@ def right(numbers, *targets) -> None:
     assert sum(item.right for item in outcomes) >= len(outcomes) // 2, summary(outcomes)
 
 
-@pytest.mark.parametrize("numbers", some_and_more(THREADS[:8], THREADS[8:80]), ids=len)
+@pytest.mark.parametrize("numbers", some_and_more(range(8), range(80)), ids=len)
 def test_the_simulator_computes_what_the_interpreter_does_and_finds_no_race(numbers):
-    right(numbers, "gpusim")
+    right([THREADS[number] for number in numbers], "gpusim")
 
 
-@pytest.mark.parametrize("numbers", some_and_more([2], [5, 8, 11, 14]), ids=len)
+@pytest.mark.parametrize("numbers", some_and_more(range(1), range(6)), ids=len)
 def test_tile_programs_decide_by_what_tiles_combine_to(numbers):
-    right(numbers, "gpusim")
+    right([6 * number + 2 for number in numbers], "gpusim")
 
 
 @pytest.mark.requires("opencl")
 def test_opencl_computes_the_same():
-    right(THREADS[80:88], "opencl")
+    right(THREADS[:8], "opencl")
 
 
 def test_a_barrier_that_is_left_out_is_noticed_where_it_matters(monkeypatch):
