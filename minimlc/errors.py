@@ -167,6 +167,10 @@ class RaceError(CompileError):
     """Threads that touch one element, one of them to write it, in no order that is certain."""
 
 
+class RaceWarning(UserWarning):
+    """Programs of a grid that race: here they may run in order, elsewhere they do not."""
+
+
 def shown(value: object) -> str:
     """A value as it is shown in an error: the first characters, where there are many."""
     try:

@@ -23,6 +23,7 @@ from minimlc.specialize import check_told, instance_for
 from minimlc.tir.execute import execute, poison
 from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.tir.symbolic import instance, instance_of_call
+from minimlc.verify import warn_of_races
 
 
 def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
@@ -37,6 +38,7 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
         raise not_a_module(mod, "mlc.interpret", "a module")
     if is_symbolic(mod[name]):
         check_told(mod, name)
+    warn_of_races(mod, stacklevel=2)
     return owned(_call(mod, name, args))
 
 

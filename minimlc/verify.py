@@ -1,13 +1,15 @@
-"""Well-formedness of whole modules."""
+"""Well-formedness of whole modules, and warnings of what runs but means nothing certain."""
 
+import warnings
 from typing import Any
 
 from minimlc.constants import unwritable
-from minimlc.errors import VerifyError
+from minimlc.errors import RaceWarning, VerifyError
 from minimlc.graph.nodes import Function
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
+from minimlc.tir.analysis.programs import race_of
 from minimlc.tir.analysis.wellformed import check_prim_func, check_symbolic_func
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 
@@ -36,3 +38,13 @@ def verify(mod: Any) -> Any:
                 why = f"{name}: a module holds functions, not {type(func).__name__}"
                 raise VerifyError(why, code="E132")
     return mod
+
+
+def warn_of_races(mod: IRModule, stacklevel: int) -> None:
+    """A `RaceWarning` for each function whose programs are seen to race."""
+    for name, func in mod.entries:
+        race = race_of(func) if isinstance(func, PrimFunc) else None
+        if race is not None:
+            why = f"E618: programs of {name} race: {race.explain()}, in no order that is certain"
+            hint = "try: elements of its own for each program, or tile.atomic_add(C[at], value)"
+            warnings.warn(f"{why}\n{hint}", RaceWarning, stacklevel=stacklevel + 1)

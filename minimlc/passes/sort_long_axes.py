@@ -5,7 +5,7 @@ from functools import lru_cache
 from math import ceil, prod
 from typing import Any
 
-from minimlc.dtypes import INDEX, is_float
+from minimlc.dtypes import DTYPES, INDEX, is_float
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, Var, call_tir, size_names
 from minimlc.graph.ops import OPS
@@ -29,6 +29,8 @@ SIDE_BY_SIDE = 32
 """Values that are looked for together."""
 SHARED = 1 << 12
 """Elements from which on rows are shared out over threads."""
+MEMORY, THREADS = 48 * 1024, 256
+"""Bytes that the threads of a GPU's block share on every device, and how many they are at most."""
 
 
 @module_pass
@@ -40,33 +42,45 @@ def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModul
                                       lv = R.take_along_axis(x, order)
 
     It merges runs, where the operator compares each with each; of a top-k of 128 at most, it goes
-    over all once and keeps the first k in order. Functions of symbolic sizes stay as they are, and
-    those for other targets than "llvm", "c" and "python": GPUs have threads for all elements.
+    over all once and keeps the first k in order. On a GPU the threads of a block put a row in order
+    that its memory holds; places are looked for by a thread each. Functions of symbolic sizes stay
+    as they are.
     """
-    return _Sorted()(mod) if Target.of(target).name in CPUS else mod
+    return (_Sorted if Target.of(target).name in CPUS else _SortedByThreads)()(mod)
 
 
 class _Sorted(Mutator):
+    operators: tuple[str, ...] = OPERATORS
+    written: tuple[str, ...] = WRITTEN
+    few = FEW
+
     def visit_Call(self, call: Call) -> Expr:
-        if call.op not in OPERATORS or size_names(*[arg.type for arg in call.args]):
+        if call.op not in self.operators or size_names(*[arg.type for arg in call.args]):
             return call
         x, attrs = call.args[0], _attrs_of(call)
-        size = x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
-        if size <= LONG or any(0 in arg.shape for arg in call.args):
+        if _size_of(call) <= LONG or any(0 in arg.shape for arg in call.args):
             return call
         with binding(self.bound):
-            if call.op in WRITTEN:
-                return self.bound(call)
-            if call.op == "topk" and attrs["k"] <= FEW:
+            if call.op in self.written:
+                return self.bound(call) if self.holds(call) else call
+            if call.op == "topk" and attrs["k"] <= self.few:
                 axis, descending = attrs["axis"], attrs["largest"]
                 order = self.ordered(x, axis=axis, descending=descending, kept=attrs["k"])
                 return Tuple((OPS["take_along_axis"](x, order, axis=axis), order))
             result = OPS[call.op].formula(x, **attrs)
         return Tuple(tuple(result)) if isinstance(result, tuple) else result
 
+    def holds(self, call: Call) -> bool:
+        """Whether a program has the memory for the elements that a call is of."""
+        return True
+
+    def argsort(self, rows: int, size: int, dtype: str, before: "Before") -> str:
+        """The text of the program that puts rows in order."""
+        return argsort(rows, size, dtype, before)
+
     def bound(self, value: Expr) -> Expr:
         """A variable for a value; where a program gives it, for that of a call of the program."""
-        if isinstance(value, Call) and value.op in WRITTEN:
+        if isinstance(value, Call) and value.op in self.written and self.holds(value):
             program = self.ordered if value.op == "argsort" else self.found
             value = program(*value.args, **_attrs_of(value))
         return value if isinstance(value, Var) else self.builder.emit(value)
@@ -82,7 +96,7 @@ class _Sorted(Mutator):
         if kept:
             text = topk(rows, size, kept, x.dtype, before)
         else:
-            text = argsort(rows, size, x.dtype, before)
+            text = self.argsort(rows, size, x.dtype, before)
         order = self.called(text, (table,), (rows, kept or size))
         order = reshape(order, shape=(*(x.shape[other] for other in lead), kept or size))
         back = sorted(range(x.ndim), key=[*lead, along].__getitem__)
@@ -100,6 +114,24 @@ class _Sorted(Mutator):
         name, func = _program(text)
         call = call_tir(self.builder.add_func(func, name), args, TensorType(shape, INDEX))
         return self.bound(call)
+
+
+class _SortedByThreads(_Sorted):
+    operators = ("argsort", "padded_unique", "sort", "topk")
+    written = ("argsort",)
+    few = 0
+
+    def holds(self, call: Call) -> bool:
+        return 2 * _size_of(call) * (DTYPES[call.args[0].dtype].bits // 8 + 4) <= MEMORY
+
+    def argsort(self, rows: int, size: int, dtype: str, before: "Before") -> str:
+        return argsort_by_threads(rows, size, dtype, before)
+
+
+def _size_of(call: Call) -> int:
+    """How many elements a call puts in order, or looks for places in."""
+    x, attrs = call.args[0], _attrs_of(call)
+    return x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
 
 
 def _attrs_of(call: Call) -> dict[str, Any]:
@@ -198,6 +230,71 @@ def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {
                         at[0] = at[0] + 1
                 width[0] = 2 * width[0]
 """  # noqa: E501
+
+
+def argsort_by_threads(rows: int, size: int, dtype: str, before: Before) -> str:
+    """Pairs of runs are merged, twice as long at each level. A thread has places of the result: how
+    many elements of the first run come before, `low`, it finds by bisection (O. Green, R. McColl,
+    D. Bader, GPU Merge Path, 2012), so none writes where data decide.
+    """
+    threads = min(THREADS, -(-size // 32) * 32)
+    places = f"for p in range({ceil(size / threads)}):"
+    all_threads = f'in T.thread_binding({threads}, thread="threadIdx.x"):'
+    inside = f"if p * {threads} + {{0}} < {size}:"
+    numbers = ("start", "first", "rest", "at", "low", "high", "middle")
+    own = "\n    ".join(f'{x} = T.alloc_buffer((1,), "int64", scope="local")' for x in numbers)
+    second, other = "start[0] + first[0] + at[0] - low[0]", "start[0] + low[0]"
+    probe = "start[0] + first[0] + at[0] - 1 - middle[0]"
+    return f"""
+@T.prim_func
+def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {size}), "int64")):
+    keys = T.alloc_buffer(({rows}, {size}), "{dtype}", scope="shared")
+    places = T.alloc_buffer(({rows}, {size}), "int32", scope="shared")
+    new_keys = T.alloc_buffer(({rows}, {size}), "{dtype}", scope="shared")
+    new_places = T.alloc_buffer(({rows}, {size}), "int32", scope="shared")
+    {own}
+    for r in T.thread_binding({rows}, thread="blockIdx.x"):
+        for t {all_threads}
+            {places}
+                {inside.format("t")}
+                    keys[r, p * {threads} + t] = x[r, p * {threads} + t]
+                    places[r, p * {threads} + t] = T.cast(p * {threads} + t, "int32")
+        for level in range({(size - 1).bit_length()}):
+            for t1 {all_threads}
+                {places}
+                    {inside.format("t1")}
+                        start[0] = (p * {threads} + t1) // (2 << level) * (2 << level)
+                        first[0] = T.min(1 << level, {size} - start[0])
+                        rest[0] = T.min(1 << level, {size} - start[0] - first[0])
+                        at[0] = p * {threads} + t1 - start[0]
+                        low[0] = T.max(0, at[0] - rest[0])
+                        high[0] = T.min(at[0], first[0])
+                        for step in range(level + 1):
+                            middle[0] = (low[0] + high[0]) // 2
+                            if low[0] < high[0]:
+                                if {before(f"keys[r, {probe}]", "keys[r, start[0] + middle[0]]")}:
+                                    high[0] = middle[0]
+                                else:
+                                    low[0] = middle[0] + 1
+                        middle[0] = {other}
+                        if at[0] - low[0] < rest[0]:
+                            if low[0] >= first[0]:
+                                middle[0] = {second}
+                            else:
+                                if {before(f"keys[r, {second}]", f"keys[r, {other}]")}:
+                                    middle[0] = {second}
+                        new_keys[r, p * {threads} + t1] = keys[r, middle[0]]
+                        new_places[r, p * {threads} + t1] = places[r, middle[0]]
+            for t2 {all_threads}
+                {places}
+                    {inside.format("t2")}
+                        keys[r, p * {threads} + t2] = new_keys[r, p * {threads} + t2]
+                        places[r, p * {threads} + t2] = new_places[r, p * {threads} + t2]
+        for t3 {all_threads}
+            {places}
+                {inside.format("t3")}
+                    order[r, p * {threads} + t3] = T.cast(places[r, p * {threads} + t3], "int64")
+"""
 
 
 def topk(rows: int, size: int, kept: int, dtype: str, before: Before) -> str:

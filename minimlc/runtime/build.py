@@ -58,7 +58,7 @@ from minimlc.runtime.stubs import Jobs, with_stubs
 from minimlc.specialize import instance_of
 from minimlc.target import TARGETS, Target
 from minimlc.tir.nodes import PrimFunc, SymbolicFunc
-from minimlc.verify import verify
+from minimlc.verify import verify, warn_of_races
 
 BOUNDS = ("check",)
 
@@ -92,6 +92,7 @@ def build(
         raise BuildError(f'unknown bounds mode "{bounds}"', code="E505", hint=hint)
     check_flags(BuildError, "E505", "mlc.build(mod", recipes=recipes, cache=cache)
     module, check = _as_module(mod), bounds == "check"
+    warn_of_races(module, stacklevel=3)
     symbolic = any(is_family(func) for _, func in module.entries)
     entries, schedules = Entries(cache, {} if symbolic else None), Schedules() if symbolic else None
     builder, options = _builder(chosen.name), (check, recipes, cache, pipeline, database)

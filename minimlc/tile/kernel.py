@@ -16,9 +16,10 @@ from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import Loops, form_of
 from minimlc.script.tir_stmt import moved
-from minimlc.tile.language import TILE, Tiles, condition, dot, nest, reduce
+from minimlc.tile.language import SUMS, TILE, Tiles, condition, dot, nest, reduce
 from minimlc.tile.values import Elements, Place, Shape, Tile, broadcast, spread, tile_of
 from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.programs import PROGRAMS
 from minimlc.tir.functions import FUNCTIONS, ceildiv
 from minimlc.tir.nodes import Buffer, Expr, PrimFunc, Var, as_expr, load
 
@@ -50,7 +51,7 @@ def _function(reader: Tiles, node: ast.FunctionDef) -> PrimFunc:
     reader.unique.reserve(params)
     for item in node.body:
         reader.stmt(item)
-    body = nest(reader.programs, reader.grid, tir.seq(reader.stmts))
+    body = nest(reader.programs, reader.grid, tir.seq(reader.stmts), PROGRAMS)
     return PrimFunc((*params.values(),), (*reader.allocs,), body, (("global_symbol", node.name),))
 
 
@@ -221,7 +222,14 @@ def _dot(reader: Tiles, call: ast.Call, a: Any, b: Any, acc: Any) -> Any:
 
 
 def _reduced(name: str, op: str, reader: Tiles, call: ast.Call, x: Any, axis: int | None) -> Tile:
-    return reduce(reader, name, op, tile_of(x), _axes(reader, call, x, axis))
+    value = _summed(tile_of(x)) if op == "+" else tile_of(x)
+    return reduce(reader, name, op, value, _axes(reader, call, x, axis))
+
+
+def _summed(x: Tile) -> Tile:
+    """A tile whose elements are wide enough to be added up."""
+    wide = SUMS.get(x.element.dtype)
+    return x if wide is None else Tile(x.shape, lambda at: as_expr(x.at(at)).astype(wide))
 
 
 def _axes(reader: Tiles, call: ast.Call, x: Any, axis: int | None) -> set[int]:
@@ -240,7 +248,7 @@ for _name, _op in (("sum", "+"), ("max", "max"), ("min", "min")):
 
 @TILE.reads("tile.cumsum(x, axis=0)", role="value")
 def _cumsum(reader: Tiles, call: ast.Call, x: Any, axis: int) -> Tile:
-    value, (along,) = tile_of(x), _axes(reader, call, x, axis)
+    value, (along,) = _summed(tile_of(x)), _axes(reader, call, x, axis)
     held = reader.kept(value, "cumsum")
 
     def body(place: Place) -> Expr:

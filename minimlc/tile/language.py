@@ -12,6 +12,7 @@ from minimlc.script.reader import PYTHON, Reader, is_none
 from minimlc.script.source import Names, Source
 from minimlc.tile.values import Elements, Place, Shape, Tile, each, spread, tile_of
 from minimlc.tir import nodes as tir
+from minimlc.tir.analysis.programs import ATOMIC
 from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, Var, as_expr
 from minimlc.tir.operators import identity
 
@@ -20,6 +21,9 @@ _WHILE = "for k in range(0, n, step):"
 TILE = Language("tile program", PYTHON, {ast.Return: _RETURN, ast.While: _WHILE})
 WIDER = {"int8": "int32", "uint8": "int32", "float16": "float32", "bfloat16": "float32"}
 """The dtypes in which products of narrow numbers are added up."""
+SUMS = dict.fromkeys(("int8", "int16"), "int32")
+SUMS |= dict.fromkeys(("bool", "uint8", "uint16"), "uint32")
+"""The dtypes in which narrow integers are added up, as in Triton."""
 
 _UNARY = {"-": tir.unary, "not": tir.unary, "~": tir.unary, "+": lambda _, value: value}
 _HINT = "x = tile.load(A[at]), with at = tile.program_id(0) * 128 + tile.arange(0, 128)"
@@ -97,7 +101,14 @@ class Tiles(Reader):
     # Statements
 
     def emit(
-        self, out: Buffer, value: Tile, at: At, kinds: str = "", op: str = "", mask: Any = None
+        self,
+        out: Buffer,
+        value: Tile,
+        at: At,
+        kinds: str = "",
+        op: str = "",
+        mask: Any = None,
+        atomic: bool = False,
     ) -> None:
         """A nest of loops over a shape around one block, `out[at(place)] = value.at(place)`; with
         `op` combined with what is there, and with its identity before axes that are reduced ("R").
@@ -112,7 +123,8 @@ class Tiles(Reader):
         body = body if mask is None else tir.IfThenElse(condition(spread(mask, place)), body)
         start = as_expr(identity(op, out.dtype), out.dtype) if "R" in kinds else None
         init = None if start is None else self.placed(Store(out, indices, start), self.here)
-        block = tir.Block(self.blocks.take(out.name), iters, None, init, body)
+        notes = ((ATOMIC, True),) if atomic else ()
+        block = tir.Block(self.blocks.take(out.name), iters, None, init, body, notes)
         self.stmts.append(nest(loops, value.shape, self.placed(block, self.here)))
 
     def fresh(self, name: str, shape: Shape, dtype: str) -> Buffer:
@@ -140,7 +152,8 @@ class Tiles(Reader):
 
         new, mask = apart(value), None if mask is None else apart(mask)
         whole = Tile(to.shape, lambda at: as_expr(spread(new, at)))
-        self.emit(own.buffer, whole, lambda at: to.at(at).indices, kind * len(place), op, mask)
+        kinds = kind * len(place)
+        self.emit(own.buffer, whole, lambda at: to.at(at).indices, kinds, op, mask, bool(op))
 
     def assign(self, node: ast.stmt, target: ast.expr, value: Any) -> None:
         """`target = value`. A name has a buffer to itself."""
@@ -193,10 +206,11 @@ def condition(value: Any) -> Expr:
     return tir.select(value, True, False).condition  # type: ignore[attr-defined]
 
 
-def nest(loops: Sequence[Var], sizes: Sequence[int], body: Stmt) -> Stmt:
-    """Loops over a shape, outer to inner."""
-    for var, size in zip(reversed(loops), reversed(sizes), strict=True):
-        body = tir.For(var, tir.index(size), "serial", body)
+def nest(loops: Sequence[Var], sizes: Sequence[int], body: Stmt, note: str = "") -> Stmt:
+    """Loops over a shape, outer to inner; with a `note`, that of their axes."""
+    for axis in reversed(range(len(loops))):
+        notes = ((note, axis),) if note else ()
+        body = tir.For(loops[axis], tir.index(sizes[axis]), "serial", body, annotations=notes)
     return body
 
 

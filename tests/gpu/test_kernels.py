@@ -6,7 +6,9 @@ import pytest
 import minimlc as mlc
 from minimlc.codegen.gpu.kernels import Barrier, kernels
 from minimlc.codegen.gpu.limits import CUDA_LIMITS, check_limits
-from minimlc.tir.walks import loops_in, statements_in
+from minimlc.codegen.gpu.meetings import waits
+from minimlc.tir.nodes import IfThenElse
+from minimlc.tir.walks import buffers_in, loops_in, statements_in
 from tests.gpu import programs
 from tests.gpu.programs import PROGRAMS, program
 from tests.helpers import assert_close, copies, random_args, refuses
@@ -318,3 +320,60 @@ def test_what_threads_do_together_is_the_same_for_all():
     """Also in a program that is written so, without `bind`."""
     mod = mlc.parse(TURNED)
     refuses("E510", lambda: kernels("main", mod["main"]), "t1", "not the same for all threads")
+
+
+DECIDED = """
+@T.prim_func
+def main(A: T.Buffer((8,), "int64"), C: T.Buffer((8,), "int64")):
+    S = T.alloc_buffer((1,), "int64", scope="shared")
+    for b in T.thread_binding(1, thread="blockIdx.x"):
+        S[0] = A[3] % 3
+        {decision}
+            {change}for t in T.thread_binding(8, thread="threadIdx.x"):
+                C[t] = C[t] + A[t]
+        S[0] = 7
+"""
+CHANGE = "S[0] = 2\n            "
+READ, WRITTEN = "S is read when all have written it", "S is written when all have read it"
+
+
+@pytest.mark.parametrize("decision", ["if S[0] > 0:", "for k in range(S[0]):"])
+@pytest.mark.parametrize("change", ["", CHANGE], ids=["kept", "changed"])
+def test_all_threads_read_what_decides_for_them(decision, change):
+    """One thread writes it before, after, and while it decides."""
+    mod = mlc.parse(DECIDED.format(decision=decision, change=change))
+    (kernel,) = kernels("main", mod["main"]).kernels
+    whys = barriers(kernel)
+    assert whys[0] == READ and WRITTEN in whys[1:]
+    assert ("decided" in {buffer.name for buffer in buffers_in(kernel.body)}) == bool(change)
+    args = random_args(mod["main"], np.random.default_rng(0))
+    args[0][3] = 2
+    expected = copies(args)
+    mlc.interpret(mod, "main", *expected)
+    mlc.build(mod, "gpusim")["main"](*args)
+    np.testing.assert_array_equal(args[1], expected[1])
+
+
+OF_A_ROW = """
+@T.prim_func
+def main(A: T.Buffer((2, 8), "int64"), C: T.Buffer((2, 8), "int64")):
+    S = T.alloc_buffer((2,), "int64", scope="shared")
+    for y in T.thread_binding(2, thread="threadIdx.y"):
+        S[y] = A[y, 0]
+        if S[y] > 0:
+            for x in T.thread_binding(8, thread="threadIdx.x"):
+                C[y, x] = A[y, x]
+"""
+
+
+def test_threads_of_a_row_read_what_its_first_one_wrote():
+    (kernel,) = kernels("main", mlc.parse(OF_A_ROW)["main"]).kernels
+    assert barriers(kernel) == [READ]
+
+
+def test_barriers_stay_outside_of_what_memory_decides():
+    """All threads come to them, whatever the decision is."""
+    text = DECIDED.format(decision="if S[0] > 0:", change=CHANGE)
+    (kernel,) = kernels("main", mlc.parse(text)["main"]).kernels
+    conditions = [part for part in statements_in(kernel.body) if isinstance(part, IfThenElse)]
+    assert conditions and not any(map(waits, conditions))

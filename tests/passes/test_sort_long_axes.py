@@ -147,10 +147,39 @@ def test_few_elements_are_compared_each_with_each(size):
     assert sort_long_axes(mod) is mod
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SORTED)
+def test_threads_of_a_block_merge_rows(name, dtype):
+    before = module([tensor("x", (2, 77, 2), dtype)], SORTED[name])
+    after = sort_long_axes(before, target="gpusim")
+    assert "argsort" not in operators(after)
+    arrays = odd_inputs(before)
+    wanted = mlc.interpret(before, "main", *arrays)
+    same_bits(wanted, mlc.interpret(after, "main", *arrays))
+    same_bits(wanted, mlc.build(before, "gpusim")["main"](*arrays))
+
+
+@pytest.mark.parametrize("size", [65, 96, 257, 700])
+def test_rows_of_any_length_on_threads(size):
+    mod = module([tensor("x", (2, size), "int32")], op.argsort)
+    lib = mlc.build(mod, "gpusim")
+    x = np.random.default_rng(size).integers(0, 20, (2, size), "int32")
+    np.testing.assert_array_equal(lib["main"](x), np.argsort(x, kind="stable"))
+    assert "argsort: 2 blocks of" in lib.source("cuda")
+
+
+def test_rows_that_no_block_holds_are_compared_by_all_threads():
+    """Ranks are a launch of their own: none is computed again."""
+    mod = module([tensor("x", (1, 4000), "float64")], op.argsort)
+    assert sort_long_axes(mod, target="gpusim") is mod
+    mod = module([tensor("x", (5, 50))], op.argsort)
+    assert mlc.build(mod, "gpusim").source("cuda").count("__global__") == 2
+
+
 @pytest.mark.parametrize("target", ["cuda", "opencl", "gpusim"])
-def test_gpus_compare_each_with_each(target):
+def test_gpus_have_programs_of_threads(target):
     mod = module([tensor("x", (3, 100))], op.argsort)
-    assert sort_long_axes(mod, target=target) is mod
+    assert "threadIdx" in sort_long_axes(mod, target=target).script()
     steps = mlc.passes.for_target(target)
     assert sum(getattr(step, "func", None) is sort_long_axes for step in steps) == 1
 

@@ -294,7 +294,8 @@ class KernelText(Statements):
             self._several(several)
             return
         extent, saved = self._extent(item), self.copies
-        start = "0" if nodes_of(item.body, Barrier) else self.zero
+        waits = isinstance(item.extent, Const) and nodes_of(item.body, Barrier)
+        start = "0" if waits else self.zero
         if item.kind in ("unrolled", "vectorized") and isinstance(item.extent, Const):
             self.copies *= max(1, int(item.extent.value))
             if self.copies <= MOST_COPIES and self.language.unroll:

@@ -6,10 +6,12 @@ of a block meet in memory: a program that `bind` accepts has such places only be
 threads run one after the other, and around what they fetch together (see `tir.analysis.threads`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby, takewhile
 
 from minimlc.codegen.dialect import PLAIN, Dialect
+from minimlc.codegen.gpu.grid import with_grid
 from minimlc.codegen.gpu.launch import BLOCK, VIRTUAL, Axis, Barrier, Kernel, Launches, touches
 from minimlc.codegen.gpu.meetings import Part, Place, Use, apart, guarded, meeting, uses, waits
 from minimlc.codegen.gpu.pipelines import AHEAD, with_pipelines
@@ -46,6 +48,7 @@ def kernels(
     With `shuffles`, threads of a warp combine values without memory. Without `cuda`, loops do not
     copy ahead in the background, and arrays do not share memory.
     """
+    func = with_grid(func)
     func = with_trees(check_axes(func) if check else func)
     if check:
         check_shared(func)
@@ -289,9 +292,12 @@ class _Threads:
         why = self._meeting(tail, part.head, at, at.nest)
         if why:
             part = part._replace(stmt=tir.seq((part.stmt, Barrier(why))), tail=(), meets=True)
-        part = self._decided(part, item.extent, at)
         meets = part.meets and (constant_value(item.extent) or 0) > 0
-        return part._replace(stmt=replace(item, body=part.stmt), meets=meets)
+
+        def whole(extent: tir.Expr) -> Part:
+            return part._replace(stmt=replace(item, extent=extent, body=part.stmt), meets=meets)
+
+        return self._decided(item.extent, [part], at, whole)
 
     def _is_carried(self, buffer: tir.Buffer, var: tir.Var) -> bool:
         """Whether iterations of the loop over `var` may meet in a buffer, run by whatever threads
@@ -308,37 +314,63 @@ class _Threads:
         return False
 
     def _condition(self, item: tir.IfThenElse, at: Place) -> Part:
-        """Each case, as far as it goes with its barriers outside of the condition."""
-        condition = item.condition
-        parts = [self._decided(self.stmt(case, at), condition, at) for case in inner_stmts(item)]
-        head = tuple(use for part in parts for use in part.head)
-        tail = tuple(use for part in parts for use in part.tail)
-        meets = item.else_case is not None and all(part.meets for part in parts)
-        if nodes_of(condition, tir.Load) or not any(map(waits, (part.stmt for part in parts))):
-            new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
-            return Part(replace(item, **new), head, tail, meets)
-        cases = zip((condition, ~condition), parts, strict=False)
-        stmt = tir.seq(guarded(holds, part.stmt) for holds, part in cases)
-        inside = any(
-            isinstance(each, tir.IfThenElse) and waits(each) for each in statements_in(stmt)
-        )
-        meets = meets or (not inside and any(part.meets for part in parts))
-        return Part(stmt, head, tail, meets)
+        """Each case, as far as it goes with its barriers outside of the condition: one that reads
+        memory is kept for that.
+        """
+        parts = [self.stmt(case, at) for case in inner_stmts(item)]
+        keeps = bool(nodes_of(item.condition, tir.Load)) and any(waits(part.stmt) for part in parts)
+        return self._decided(item.condition, parts, at, partial(_cases, item, parts), keeps)
 
-    def _decided(self, part: Part, expr: tir.Expr, at: Place) -> Part:
-        """A part that runs as often as an expression says; barriers in it are for all threads."""
+    def _decided(
+        self,
+        expr: tir.Expr,
+        parts: Sequence[Part],
+        at: Place,
+        whole: Callable[[tir.Expr], Part],
+        keeps: bool = False,
+    ) -> Part:
+        """What is made of parts that run as often as an expression says. All threads read it, and
+        wait before any of them changes what it reads; barriers in the parts are for all threads.
+        """
         own = {load.buffer for load in walk(expr) if isinstance(load, tir.Load)} & at.private
-        together = any(
-            isinstance(each, Barrier | Shuffle) or is_group(each) for each in walk(part.stmt)
-        )
+        inside = (each for part in parts for each in walk(part.stmt))
+        together = any(isinstance(each, Barrier | Shuffle) or is_group(each) for each in inside)
         if together and (own or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")
-        used = uses(expr, at)
-        why, buffer = meeting(used, part.head, None)
-        if why:
-            raise refused(f"{expr.script()} decides what threads run, and some change {buffer}")
-        return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+        used = self._of_all(uses(expr, at), parts[0].stmt, at)
+        why = self._meeting(used, [use for part in parts for use in part.head], at)
+        if not why and not keeps:
+            part = whole(expr)
+            return part._replace(head=(*used, *part.head), tail=(*used, *part.tail))
+        stored = expr.astype("int32") if expr.dtype == "bool" else expr
+        kept = tir.Load(tir.Buffer("decided", (1,), stored.dtype, "local"), (tir.index(0),))
+        part = whole(kept if stored is expr else tir.Binary("!=", kept, tir.as_expr(0, "int32")))
+        first = Part(tir.Store(kept.buffer, kept.indices, stored), used, used)
+        part = self._then(first, part, at)
+        return part._replace(stmt=tir.Alloc(kept.buffer, part.stmt))
+
+    def _of_all(self, used: tuple[Use, ...], body: tir.Stmt, at: Place) -> tuple[Use, ...]:
+        """Uses by all threads, also those along axes that are not bound, of which a statement here
+        has the first one only.
+        """
+        alone = all(axis.name in at.bound for axis in self.axes.values() if axis.extent > 1)
+        return used if alone else apart(used, body)
+
+
+def _cases(item: tir.IfThenElse, parts: Sequence[Part], condition: tir.Expr) -> Part:
+    """A condition with its cases as parts, whose barriers are outside where it does not change."""
+    head = tuple(use for part in parts for use in part.head)
+    tail = tuple(use for part in parts for use in part.tail)
+    meets = item.else_case is not None and all(part.meets for part in parts)
+    if not any(waits(part.stmt) for part in parts):
+        new = dict(zip(("then_case", "else_case"), (part.stmt for part in parts), strict=False))
+        return Part(replace(item, condition=condition, **new), head, tail, meets)
+    cases = zip((condition, ~condition), parts, strict=False)
+    stmt = tir.seq(guarded(holds, part.stmt) for holds, part in cases)
+    conditions = (each for each in statements_in(stmt) if isinstance(each, tir.IfThenElse))
+    meets = meets or (not any(map(waits, conditions)) and any(part.meets for part in parts))
+    return Part(stmt, head, tail, meets)
 
 
 def _is_place(item: Access, dim: int, axis: str) -> bool:

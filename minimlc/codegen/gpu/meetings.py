@@ -82,7 +82,7 @@ def waits(stmt: tir.Stmt) -> bool:
 
 
 def guarded(condition: tir.Expr, stmt: tir.Stmt) -> tir.Stmt:
-    """A statement where a condition holds, which is the same for all threads and reads no memory.
+    """A statement where a condition holds, which is the same for all threads and does not change.
     Barriers between its parts stay outside, for all threads in any case: PoCL 3.1 computes wrong
     numbers where one inside a condition precedes a condition on the thread.
     """
@@ -95,5 +95,7 @@ def guarded(condition: tir.Expr, stmt: tir.Stmt) -> tir.Stmt:
             return tir.seq(guarded(condition, part) for part in stmts)
         case tir.Alloc() | tir.Block() | tir.For(extent=tir.Const()):
             return replace(stmt, body=guarded(condition, stmt.body))
-        case _:  # other nodes: a condition that reads memory, or a loop whose extent does
+        case tir.For(extent=extent):
+            return replace(stmt, extent=tir.select(condition, extent, tir.as_expr(0, extent.dtype)))
+        case _:  # other nodes: nothing of theirs waits
             return tir.IfThenElse(condition, stmt)

@@ -21,6 +21,7 @@ from minimlc.recipes.programs import programs
 from minimlc.recipes.views import Draft
 from minimlc.target import Target
 from minimlc.tir.analysis.access import top_statements
+from minimlc.tir.analysis.programs import race_of
 
 
 def for_gpu(sch: Draft, target: Target) -> Draft:
@@ -28,7 +29,7 @@ def for_gpu(sch: Draft, target: Target) -> Draft:
     wide = target.name == "opencl"
     fitting = partial(_fitting, wide)
     whole = fitting(partial(programs, target=target), sch, None)
-    if whole is not sch:
+    if whole is not sch or race_of(sch.func):
         return whole
     for name in sch.blocks():
         if not wide:

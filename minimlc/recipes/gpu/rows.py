@@ -40,10 +40,13 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
         sch = sch.compute_inline(name)
     names = [name for name in names if name in sch.blocks()]
+    work = sum(map(sch.iterations, names))
     size = max(sch.iterations(name, sch.loops_of(name, "R")) for name in reductions)
     scope = "shared" if size >= LEAST else "local"
     for name in reversed(names[:-1]):
         sch = sch.compute_at(name, row).set_scope(name, sch.buffer(name), scope)
+        if sch.iterations(name) > work:
+            raise refusal(f"rows: all of {name} would be computed again for each row")
     if scope == "local":
         return shared_out(sch, [row])
     threads = min(MOST, 1 << size.bit_length() - 1)
