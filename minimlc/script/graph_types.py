@@ -1,12 +1,41 @@
 """Types and constants of the graph language, in scripts and in plain Python."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.errors import CompileError
+from minimlc.errors import CompileError, shown
 from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
 from minimlc.literals import decode
+
+
+class Unsaid(NamedTuple):
+    """What a script says of a tensor without its shape, `R.Tensor(ndim=2)`; None: not that."""
+
+    ndim: int | None = None
+    dtype: str | None = None
+
+    def fits(self, kind: Type) -> bool:
+        """Whether a type is one of a tensor like that."""
+        tensor = isinstance(kind, TensorType)
+        return tensor and self.ndim in (None, kind.ndim) and self.dtype in (None, kind.dtype)
+
+    def with_sizes(self, name: str) -> TensorType:
+        """The type of the parameter `name`: each call tells the size of each axis."""
+        if self.ndim is None:
+            why = f"how many axes {name} has is not said"
+            raise CompileError(why, code="E126", hint=f"{name}: R.Tensor(ndim=2)")
+        sizes = tuple([f"{name}_{axis}" for axis in range(self.ndim)])
+        return TensorType(sizes, self.dtype or "float32")
+
+
+def tensor_type(shape: Any = None, dtype: str | None = None, ndim: Any = -1) -> Any:
+    """The type of a tensor, or what is said of one without its shape."""
+    if shape is not None:
+        return TensorType(shape, dtype or "float32")
+    if not isinstance(ndim, int) or ndim < -1:
+        raise CompileError(f"ndim is a number of axes, got {shown(ndim)}", code="E126")
+    return Unsaid(None if ndim == -1 else ndim, dtype)
 
 
 def as_type(value: Any) -> Type:

@@ -31,7 +31,7 @@ from minimlc.graph.symbolic import result_for
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
-from minimlc.script.graph_types import as_type, const, const_data, out_type
+from minimlc.script.graph_types import Unsaid, as_type, const, const_data, out_type, tensor_type
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
@@ -100,7 +100,17 @@ class Values(Reader):
 
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
-        return self.guard(node, as_type, self.read(unquoted(self.source, node)))
+        return self.guard(node, as_type, self.said_type(node))
+
+    def said_type(self, node: ast.expr) -> Any:
+        """What an annotation says: a type, or less than that."""
+        node = unquoted(self.source, node)
+        return Unsaid() if self.path(node) == "R.Tensor" else self.read(node)
+
+    def param_type(self, node: ast.expr, name: str) -> Type:
+        """The type of a parameter; the sizes that are not said are those of a call."""
+        said = self.said_type(node)
+        return said.with_sizes(name) if isinstance(said, Unsaid) else as_type(said)
 
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""
@@ -114,7 +124,11 @@ class Values(Reader):
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
-        if node is not None and not is_none(node) and self.type(node) != value.type:
+        if node is None or is_none(node):
+            return
+        said = self.said_type(node)
+        fits = said.fits(value.type) if isinstance(said, Unsaid) else self.type(node) == value.type
+        if not fits:
             hint = f"write {value.type!r}, or leave it out"
             raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)
 
@@ -259,9 +273,10 @@ PLAIN = ("shape", "prim_value", "str", "dtype")
 # Constructs
 
 
-@GRAPHS.reads('R.Tensor(shape, dtype="float32")', role="value")
-def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
-    return reader.guard(node, TensorType, shape, dtype)
+@GRAPHS.reads("R.Tensor(shape=None, dtype=None, ndim=-1)", role="value")
+def _tensor(reader: Values, node: ast.Call, shape: Any, dtype: str | None, ndim: Any) -> Any:
+    axes = ndim if isinstance(ndim, int) else reader.integer(ndim, "ndim")
+    return reader.guard(node, tensor_type, shape, dtype, axes)
 
 
 @GRAPHS.reads("R.Tuple(*fields)", role="value")
@@ -270,10 +285,9 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@GRAPHS.reads("R.const(value, kind=None)", role="value")
-def _const(reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | None) -> Constant:
-    of = None if kind is None else reader.read(kind)
-    return reader.guard(value, const, reader.read(value), of)
+@GRAPHS.reads("R.const(value, dtype=None)", role="value")
+def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
+    return reader.guard(value, const, reader.read(value), dtype)
 
 
 @GRAPHS.reads(*(f"R.{name}(value)" for name in PLAIN), role="value")
@@ -290,9 +304,12 @@ def _const_data(
     return reader.guard(content, const_data, reader.read(content), shape, dtype)
 
 
+_OUT = "out=None, out_sinfo=None, dtype=None, attrs=None, out_ty=None"
+
+
 @GRAPHS.reads(
-    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
+    f"R.call_tir(callee, args, {_OUT})",
+    f"R.call_dps_packed(callee, args, {_OUT})",
     "R.call(callee, args, out=None, attrs=None)",
     role="value",
 )
@@ -305,12 +322,13 @@ def _joint(
     attrs: tuple[tuple[str, Any], ...] | None,
     out_sinfo: ast.expr | None = None,
     dtype: str | None = None,
+    out_ty: ast.expr | None = None,
 ) -> Call:
     """A call of another function, by its name."""
     name, op = callee_of(reader, callee), reader.called(node)[2:]
     values = reader.expr(args)
     atoms = values.fields if isinstance(values, Tuple) else (reader.atom(values, args),)
-    out = out or out_sinfo
+    out = out or out_sinfo or out_ty
     if out is not None:
         kind = reader.guard(out, out_type, reader.read(out), dtype)
     elif op == "call":

@@ -7,8 +7,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from minimlc.constants import is_folded, too_big
-from minimlc.dtypes import dtype_record, is_size
+from minimlc.constants import Attributes, is_folded, too_big
+from minimlc.dtypes import DTYPES, dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.literals import Notes
 from minimlc.node import Node, with_span
@@ -72,6 +72,10 @@ class Reader:
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
+        for declaration in (declarations := _declarations(self, node)):
+            self.stmt(declaration)
+        if declarations:
+            return None
         reading = self.language.syntax.get(type(node))
         if reading is not None:
             return self.source.guard(node, reading, self, node)
@@ -120,6 +124,8 @@ class Reader:
 
     def path(self, node: ast.expr) -> str:
         """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
+        if isinstance(node, ast.Name) and node.id not in self.scope:
+            return self.language.spellings.get(node.id, "")
         owner = self.meant(node.value) if isinstance(node, ast.Attribute) else None
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""
@@ -233,7 +239,7 @@ def _dictionary(reader: Reader, node: ast.expr, what: str) -> tuple[tuple[str, A
         if key is None:
             raise reader.error(value, f"{what} takes no **options", "E124")
         pairs.append((reader.string(key, "a key"), reader.attribute(value, what)))
-    return tuple(pairs)
+    return Attributes(pairs)
 
 
 def items_of(node: ast.expr, lists: bool = False) -> list[ast.expr]:
@@ -241,6 +247,22 @@ def items_of(node: ast.expr, lists: bool = False) -> list[ast.expr]:
     if isinstance(node, ast.Tuple) or (lists and isinstance(node, ast.List)):
         return node.elts
     return [node]
+
+
+def declares(value: ast.expr, name: str) -> bool:
+    """Whether an expression is `T.int64()`: a variable of that dtype."""
+    plain = isinstance(value, ast.Call) and not value.args
+    return plain and name.removeprefix("T.") in DTYPES
+
+
+def _declarations(reader: Reader, node: ast.stmt) -> list[ast.stmt]:
+    """`m, n = T.int64(), T.int64()` as an assignment for each name; none of anything else."""
+    match node:
+        case ast.Assign([ast.Tuple(names)], ast.Tuple(values)) if len(names) == len(values):
+            if all(declares(value, reader.called(value)) for value in values):
+                pairs = zip(names, values, strict=True)
+                return [ast.copy_location(ast.Assign([n], v), node) for n, v in pairs]
+    return []
 
 
 def _is_docstring(node: ast.stmt) -> bool:

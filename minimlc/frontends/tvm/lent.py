@@ -3,6 +3,8 @@
 Importing this package gives the classes below attributes under the names that TVM has for them.
 """
 
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,13 +12,17 @@ import numpy as np
 from minimlc.display import display
 from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import global_var
+from minimlc.frontends.tvm.schedule import operands
+from minimlc.frontends.tvm.table import rows
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.node import Node
 from minimlc.runtime.timing import Timing
 from minimlc.schedule import Trace
 from minimlc.target import Target
-from minimlc.tir.tensors import Tensor
+from minimlc.tir.nodes import Block, For
+from minimlc.tir.tensors import ReduceAxis, Tensor
 
 
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
@@ -24,15 +30,19 @@ def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
     raise CompileError(why, code="E133")
 
 
-_type = property(lambda self: self.type)
-
 LENT: dict[type, dict[str, Any]] = {
-    Expr: {
-        **dict.fromkeys(("_checked_type_", "checked_type", "struct_info", "ty"), _type),
-        "shape_": property(lambda self: self.shape),
+    Expr: {},
+    Var: {},
+    For: {},
+    Block: {
+        "reads": property(lambda self: operands(self, "read")),
+        "writes": property(lambda self: operands(self, "write")),
     },
-    Var: {"name_hint": property(lambda self: self.name)},
-    Function: {"ret_struct_info": property(lambda self: self.result.type)},
+    Function: {
+        "body": property(lambda self: SimpleNamespace(blocks=self.blocks, body=self.result))
+    },
+    Node: {"same_as": lambda self, other: self is other},
+    ReduceAxis: {"var": property(lambda self: self)},
     IRModule: {
         "get_global_var": lambda self, name: global_var(name, self[name]),
         "get_global_vars": lambda self: [global_var(*entry) for entry in self.entries],
@@ -40,13 +50,15 @@ LENT: dict[type, dict[str, Any]] = {
     },
     Tensor: {"op": property(Operation)},
     Timing: {
-        "results": property(lambda self: self.samples),
         "mean": property(lambda self: float(np.mean(self.samples))),
         "max": property(lambda self: max(self.samples)),
     },
     Target: {"__enter__": lambda self: self, "__exit__": lambda self, *_: None},
     Trace: {"show": display},
 }
+for _class, _attributes in LENT.items():
+    for _pair in rows(__file__).get(_class.__name__, "").split():
+        _attributes[_pair.split("=")[0]] = property(attrgetter(_pair.split("=")[1]))
 """The attributes by class; none of them is a name that the class has by itself."""
 
 for _class, _attributes in LENT.items():

@@ -16,7 +16,7 @@ from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetIt
 from minimlc.graph.ops import call_op
 from minimlc.script import R
 
-const = R.const
+const, vm_build = R.const, vm
 DataflowVar = Var
 TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
 call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
@@ -45,13 +45,7 @@ class Call(metaclass=Alias):
 
     kind = nodes.Call
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        op: Any,
-        args: Iterable[Expr],
-        attrs: Mapping[str, Any] | None = None,
-        sinfo_args: Any = None,
-    ) -> nodes.Call:
+    def __new__(cls, op: Any, args: Any, attrs: Any = None, sinfo_args: Any = None) -> Any:
         if not isinstance(op, GlobalVar):
             return call_op(op, *args, **dict(attrs)) if attrs else getattr(operators.op, op)(*args)
         out: Any = sinfo_args[0] if sinfo_args else op.result
