@@ -9,7 +9,7 @@ A handle is the name of a loop or a block. Each step is one primitive of `mlc.Sc
 proves it or refuses.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
 from itertools import takewhile

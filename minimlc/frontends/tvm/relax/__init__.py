@@ -1,6 +1,6 @@
 """`tvm.relax`: graph functions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from minimlc.frontends.tvm.alias import Alias
