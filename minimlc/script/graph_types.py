@@ -1,5 +1,6 @@
 """Types and constants of the graph language, in scripts and in plain Python."""
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from minimlc.errors import CompileError, shown
 from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
 from minimlc.literals import decode
+from minimlc.names import UniqueNames
 
 
 class Unsaid(NamedTuple):
@@ -17,15 +19,18 @@ class Unsaid(NamedTuple):
 
     def fits(self, kind: Type) -> bool:
         """Whether a type is one of a tensor like that."""
-        tensor = isinstance(kind, TensorType)
-        return tensor and self.ndim in (None, kind.ndim) and self.dtype in (None, kind.dtype)
+        if not isinstance(kind, TensorType):
+            return False
+        return self.ndim in (None, kind.ndim) and self.dtype in (None, kind.dtype)
 
-    def with_sizes(self, name: str) -> TensorType:
+    def with_sizes(self, name: str, taken: Container[str]) -> TensorType:
         """The type of the parameter `name`: each call tells the size of each axis."""
         if self.ndim is None:
             why = f"how many axes {name} has is not said"
             raise CompileError(why, code="E126", hint=f"{name}: R.Tensor(ndim=2)")
-        sizes = tuple([f"{name}_{axis}" for axis in range(self.ndim)])
+        unique = UniqueNames()
+        unique.reserve(f"{name}_{axis}" for axis in range(self.ndim) if f"{name}_{axis}" in taken)
+        sizes: Any = tuple([unique.take(f"{name}_{axis}") for axis in range(self.ndim)])
         return TensorType(sizes, self.dtype or "float32")
 
 

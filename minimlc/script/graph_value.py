@@ -110,7 +110,7 @@ class Values(Reader):
     def param_type(self, node: ast.expr, name: str) -> Type:
         """The type of a parameter; the sizes that are not said are those of a call."""
         said = self.said_type(node)
-        return said.with_sizes(name) if isinstance(said, Unsaid) else as_type(said)
+        return said.with_sizes(name, self.names) if isinstance(said, Unsaid) else as_type(said)
 
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""

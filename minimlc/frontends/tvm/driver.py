@@ -43,7 +43,8 @@ def build(inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main")
     if isinstance(args, str | dict | OwnTarget):
         args, target = (), args
     mod = lower(inputs, args or (), name)
-    symbols = {global_symbol(func): key for key, func in reversed(mod.entries)}
+    entries: Any = mod.entries
+    symbols = {global_symbol(func): key for key, func in reversed(entries)}
     return Module(own.build(mod, Target(target or "llvm")), symbols)
 
 

@@ -30,19 +30,15 @@ def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
     raise CompileError(why, code="E133")
 
 
+_itself = property(lambda self: self)
 LENT: dict[type, dict[str, Any]] = {
     Expr: {},
     Var: {},
     For: {},
-    Block: {
-        "reads": property(lambda self: operands(self, "read")),
-        "writes": property(lambda self: operands(self, "write")),
-    },
-    Function: {
-        "body": property(lambda self: SimpleNamespace(blocks=self.blocks, body=self.result))
-    },
+    Block: {f"{r}s": property(lambda it, r=r: operands(it, r)) for r in ("read", "write")},
+    Function: {"body": property(lambda f: SimpleNamespace(blocks=f.blocks, body=f.result))},
     Node: {"same_as": lambda self, other: self is other},
-    ReduceAxis: {"var": property(lambda self: self)},
+    ReduceAxis: {"var": _itself},
     IRModule: {
         "get_global_var": lambda self, name: global_var(name, self[name]),
         "get_global_vars": lambda self: [global_var(*entry) for entry in self.entries],
@@ -53,14 +49,13 @@ LENT: dict[type, dict[str, Any]] = {
         "mean": property(lambda self: float(np.mean(self.samples))),
         "max": property(lambda self: max(self.samples)),
     },
-    Target: {"__enter__": lambda self: self, "__exit__": lambda self, *_: None},
+    Target: {"kind": _itself, "__enter__": lambda it: it, "__exit__": lambda it, *_: None},
     Trace: {"show": display},
 }
-for _class, _attributes in LENT.items():
-    for _pair in rows(__file__).get(_class.__name__, "").split():
-        _attributes[_pair.split("=")[0]] = property(attrgetter(_pair.split("=")[1]))
 """The attributes by class; none of them is a name that the class has by itself."""
 
 for _class, _attributes in LENT.items():
+    for _pair in rows(__file__).get(_class.__name__, "").split():
+        _attributes[_pair.split("=")[0]] = property(attrgetter(_pair.split("=")[1]))
     for _name, _value in _attributes.items():
         setattr(_class, _name, _value)

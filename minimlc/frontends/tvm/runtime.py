@@ -10,8 +10,7 @@ from minimlc.frontends.tvm.absent import absent
 from minimlc.runtime.library import Library
 from minimlc.runtime.timing import Timing, time
 
-NDArray = Tensor = nd.NDArray
-Device = nd.Device
+NDArray, Tensor, Device = nd.NDArray, nd.NDArray, nd.Device
 device, ndarray, tensor = nd.device, nd, nd.array
 
 

@@ -55,11 +55,11 @@ class Schedule:
     """A module under transformation: each step changes it in place."""
 
     def __init__(self, mod: IRModule | PrimFunc, *, seed: Any = None, debug_mask: str = "none"):
-        lone = isinstance(mod, PrimFunc | SymbolicFunc)
-        self.mod: IRModule = IRModule({"main": mod}) if lone else mod
-        if not isinstance(self.mod, IRModule):
+        if isinstance(mod, PrimFunc | SymbolicFunc):
+            mod = IRModule({"main": mod})
+        if not isinstance(mod, IRModule):
             raise not_a_module(mod, "tvm.tir.Schedule")
-        self.key = seed
+        self.mod, self.key = mod, seed
         self.func_working_on = _usual(self.mod)
         self._values: Mapping[str, Value] = {}
         self._traces: Mapping[str, Trace] = {}
@@ -122,7 +122,7 @@ class Schedule:
         func, _ = self._place(scope_block)
         return _handles(BlockRV, func, self._value(func).output_blocks())
 
-    def get(self, handle: Handle) -> Block | For:
+    def get(self, handle: Handle) -> Any:
         """The block or the loop itself, as it is now."""
         func, name = self._place(handle)
         return _found(type(handle), self._value(func), name)

@@ -38,7 +38,7 @@ class Operation:
     def __init__(self, tensor: Tensor, axis: Any = None, reduce_axis: Any = None):
         self.tensor, self.name, self.op = tensor, tensor.name, self
         reduced = tensor.value.axes if isinstance(tensor.value, Reduction) else ()
-        self.axis = tensor.axes if axis is None else axis
+        self.axis: Any = tensor.axes if axis is None else axis
         self.reduce_axis = reduced if reduce_axis is None else reduce_axis
         self.order = (*self.axis, *self.reduce_axis)
         used = () if tensor.value is None else uses_of(tensor.value).tensors
@@ -84,7 +84,7 @@ class Schedule:
         axes = [[it for it in self.iters(block) if it.kind == kind] for kind in "SR"]
         return self.enter(Operation(replace(like, name=str(block)), *axes), block)
 
-    def __getitem__(self, tensor: Tensor | Operation) -> "Stage":
+    def __getitem__(self, tensor: Any) -> "Stage":
         return Stage(self, getattr(tensor, "tensor", tensor))
 
     def __getattr__(self, name: str) -> Any:

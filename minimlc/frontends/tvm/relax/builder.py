@@ -12,9 +12,7 @@ from minimlc.tir.nodes import PrimFunc
 class BlockBuilder(own.BlockBuilder):
     """Builds graph functions and the primitive functions that they call."""
 
-    def function(
-        self, name: str, params: Any = None, attrs: Any = None, private: bool = False
-    ) -> Any:
+    def function(self, name: str, params: Any = None, attrs: Any = None, private: Any = 0) -> Any:
         """The graph function `name`; a private one is as any other."""
         return super().function(name, params, attrs)
 

@@ -32,7 +32,7 @@ _FLAGS = ("center", "beta", R.zeros_like), ("scale", "gamma", R.ones_like)
 """Options that leave a tensor out, and what stands for it."""
 
 
-def _in_order(name: str, order: str) -> Callable[..., Call]:
+def _in_order(name: str, order: str) -> Callable[..., Expr]:
     """The operator `name`, its options in this order."""
     op = OPS[_CALLED.get(name, name)]
     own = dict(op.attrs)
@@ -40,7 +40,7 @@ def _in_order(name: str, order: str) -> Callable[..., Call]:
     record = said(op, name, order, (), **meant)
     usual = {k: v for k, v in record.attrs if meant.get(k, k) not in own and name not in _AS}
 
-    def apply(*args: Any, **options: Any) -> Call:
+    def apply(*args: Any, **options: Any) -> Expr:
         with record.refusing():
             values = record.bind(args, options)
             for key in usual:
