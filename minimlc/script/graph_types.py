@@ -10,6 +10,9 @@ from minimlc.graph.nodes import Constant, TensorType, TupleType, Type, constant
 from minimlc.literals import decode
 from minimlc.names import UniqueNames
 
+MOST_AXES = 32
+"""How many axes a tensor has at the most whose shape a script does not say."""
+
 
 class Unsaid(NamedTuple):
     """What a script says of a tensor without its shape, `R.Tensor(ndim=2)`; None: not that."""
@@ -36,11 +39,11 @@ class Unsaid(NamedTuple):
 
 def tensor_type(shape: Any = None, dtype: str | None = None, ndim: Any = -1) -> Any:
     """The type of a tensor, or what is said of one without its shape."""
-    if shape is not None:
-        return TensorType(shape, dtype or "float32")
-    if not isinstance(ndim, int) or ndim < -1:
+    kind = None if shape is None else TensorType(shape, dtype or "float32")
+    known = range(-1, MOST_AXES + 1) if kind is None else (-1, kind.ndim)
+    if type(ndim) is not int or ndim not in known:
         raise CompileError(f"ndim is a number of axes, got {shown(ndim)}", code="E126")
-    return Unsaid(None if ndim == -1 else ndim, dtype)
+    return kind or Unsaid(None if ndim == -1 else ndim, dtype)
 
 
 def as_type(value: Any) -> Type:

@@ -43,8 +43,7 @@ def build(inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main")
     if isinstance(args, str | dict | OwnTarget):
         args, target = (), args
     mod = lower(inputs, args or (), name)
-    entries: Any = mod.entries
-    symbols = {global_symbol(func): key for key, func in reversed(entries)}
+    symbols = {global_symbol(func): key for key, func in reversed(mod.entries)}  # type: ignore[arg-type]
     return Module(own.build(mod, Target(target or "llvm")), symbols)
 
 

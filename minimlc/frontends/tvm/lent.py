@@ -3,6 +3,7 @@
 Importing this package gives the classes below attributes under the names that TVM has for them.
 """
 
+from functools import partial
 from operator import attrgetter
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -35,7 +36,7 @@ LENT: dict[type, dict[str, Any]] = {
     Expr: {},
     Var: {},
     For: {},
-    Block: {f"{r}s": property(lambda it, r=r: operands(it, r)) for r in ("read", "write")},
+    Block: {f"{r}s": property(partial(operands, role=r)) for r in ("read", "write")},
     Function: {"body": property(lambda f: SimpleNamespace(blocks=f.blocks, body=f.result))},
     Node: {"same_as": lambda self, other: self is other},
     ReduceAxis: {"var": _itself},

@@ -85,15 +85,17 @@ class Schedule:
         return self.enter(Operation(replace(like, name=str(block)), *axes), block)
 
     def __getitem__(self, tensor: Any) -> "Stage":
-        return Stage(self, getattr(tensor, "tensor", tensor))
+        item = getattr(tensor, "tensor", tensor)
+        if item not in self.ops and item not in self.known:
+            raise ScheduleError(f"this schedule has no {tensor!r:.60}", code="E105")
+        return Stage(self, item)
 
     def __getattr__(self, name: str) -> Any:
         return absent(f"tvm.te.Schedule.{name}", dir(Schedule))
 
     def cache_write(self, tensor: Tensor | Operation, scope: str) -> Operation:
         """The tensor as it is computed in another scope; what is left of `tensor` copies that."""
-        op = self[tensor].op
-        block = self.blocks[op.tensor]
+        op, block = self[tensor].op, self[tensor].block
         self.enter(op, copy := self.schedule.cache_write(block, 0, scope))
         return self.enter(Operation(replace(op.tensor, name=str(copy))), block)
 
@@ -111,7 +113,7 @@ class Schedule:
 
     def rfactor(self, tensor: Tensor, axis: Any, factor_axis: int = 0) -> Operation:
         """The partial results of a reduction, one for each iteration of an axis."""
-        op, block, loop = self[tensor].op, self.blocks[tensor], self[tensor].loop(axis)
+        op, block, loop = self[tensor].op, self[tensor].block, self[tensor].loop(axis)
         partial = self.made(self.schedule.rfactor(loop, factor_axis), tensor)
         partial.axis.insert(factor_axis, partial.axis.pop())
         rest = self.iters(block)[len(op.axis) :]
@@ -120,10 +122,8 @@ class Schedule:
 
     def settle(self) -> None:
         """Move the stages that can be moved by now; others wait for their readers."""
-        before = None
-        while before != len(self.waiting):
-            before = len(self.waiting)
-            for stage, loop in [*self.waiting]:
+        for stage, loop in self.waiting * len(self.waiting):
+            if (stage, loop) in self.waiting:
                 with suppress(ScheduleError):
                     stage.move(loop)
                     self.waiting.remove((stage, loop))
@@ -153,7 +153,7 @@ class Stage:
         """The loop that runs over an axis now; anything else as it is."""
         return self.schedule.loops.get((self.tensor, axis), axis)
 
-    block = property(lambda self: self.schedule.blocks[self.tensor])
+    block = property(lambda self: self.schedule.blocks.get(self.tensor, self.op.name))
     """The block that computes the tensor."""
 
     def split(self, parent: Any, factor: Any = None, nparts: Any = None) -> list[LoopRV]:
@@ -214,7 +214,6 @@ def _named_apart(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
     for tensor in tensors:
         if tensor.value not in values:
             values[tensor.value] = _Reads(known).visit(tensor.value)
-        name, value = names.take(tensor.name), values[tensor.value]
-        same = name == tensor.name and value is tensor.value
-        known[tensor] = tensor if same else replace(tensor, name=name, value=value)
+        name = names.take(tensor.name)
+        known[tensor] = replace(tensor, name=name, value=values[tensor.value])
     return known

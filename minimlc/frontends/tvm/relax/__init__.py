@@ -16,12 +16,10 @@ from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetIt
 from minimlc.graph.ops import call_op
 from minimlc.script import R
 
-const, vm_build = R.const, vm
-DataflowVar = Var
+const, call_tir, call_dps_packed, vm_build = R.const, R.call_tir, R.call_dps_packed, vm
+DataflowVar, VarBinding = Var, nodes.Binding
 TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
-call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
 BindingBlock = DataflowBlock = nodes.BindingBlock
-VarBinding = nodes.Binding
 
 
 class DynTensorType(NamedTuple):

@@ -50,7 +50,10 @@ def _in_order(name: str, order: str) -> Callable[..., Expr]:
                 if not values.pop(flag, True):
                     values[key] = like(values[key])
             if name in _AS:
-                return _AS[name](**values)
+                try:
+                    return _AS[name](**values)
+                except (AttributeError, TypeError, ValueError) as error:
+                    refuse(f"{error}", "E201", f"{name}{record.signature}")
         if "dtype=None" in order and values["dtype"] in NO_DTYPE:
             values["dtype"] = _dtype(values)
         return call_op(op.name, **{meant.get(key, key): value for key, value in values.items()})

@@ -47,7 +47,7 @@ def LegalizeOps(customize_legalize_map: Mapping[str, Any] | None = None, *_: Any
 
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]], *_: Any) -> Pass:
     """Images in the first layout named; weights come to OIHW."""
-    return partial(passes.convert_layout, layout=next(iter(desired_layouts.values()))[0])
+    return partial(passes.convert_layout, layout=next(iter(desired_layouts.values()), [""])[0])
 
 
 def ToMixedPrecision(out_dtype: str = "float32", *_: Any) -> Pass:
