@@ -206,9 +206,7 @@ def nodes_of(item: Node, kind: type[N]) -> list[N]:
 
 def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
     """`old` itself if `new` holds the very same items, else those of `new`."""
-    if len(old) == len(new) and all(map(is_, old, new)):
-        return old
-    return new if isinstance(new, tuple) else tuple(new)
+    return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
 
 
 def _means_node(kind: str) -> bool:

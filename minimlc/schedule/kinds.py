@@ -1,6 +1,6 @@
 """Primitives that say how a loop runs, and notes for later passes."""
 
-from minimlc.constants import Attributes, unwritable
+from minimlc.constants import unwritable
 from minimlc.errors import did_you_mean
 from minimlc.literals import Notes
 from minimlc.node import replace
@@ -120,7 +120,7 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
     item, kept = _without_note(func, name, key)
     if key in HEEDED and isinstance(item, For):
         _check_heeded(func, key, value, item)
-    new = replaced(func, {item: replace(item, annotations=Attributes((*kept, (key, value))))})
+    new = replaced(func, {item: replace(item, annotations=(*kept, (key, value)))})
     return as_proven(new, func)
 
 

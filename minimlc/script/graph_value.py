@@ -285,9 +285,12 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@GRAPHS.reads("R.const(value, dtype=None)", role="value")
-def _const(reader: Values, node: ast.Call, value: ast.expr, dtype: str | None) -> Constant:
-    return reader.guard(value, const, reader.read(value), dtype)
+@GRAPHS.reads("R.const(value, kind=None, dtype=None)", role="value")
+def _const(
+    reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | None, dtype: str | None
+) -> Constant:
+    of = dtype if kind is None else reader.read(kind)
+    return reader.guard(value, const, reader.read(value), of)
 
 
 @GRAPHS.reads(*(f"R.{name}(value)" for name in PLAIN), role="value")

@@ -7,7 +7,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any, TypeVar
 
-from minimlc.constants import Attributes, is_folded, too_big
+from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import DTYPES, dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.literals import Notes
@@ -239,7 +239,7 @@ def _dictionary(reader: Reader, node: ast.expr, what: str) -> tuple[tuple[str, A
         if key is None:
             raise reader.error(value, f"{what} takes no **options", "E124")
         pairs.append((reader.string(key, "a key"), reader.attribute(value, what)))
-    return Attributes(pairs)
+    return tuple(pairs)
 
 
 def items_of(node: ast.expr, lists: bool = False) -> list[ast.expr]:
