@@ -11,11 +11,11 @@ from minimlc.literals import decode
 from minimlc.names import UniqueNames
 
 MOST_AXES = 32
-"""How many axes a tensor has at the most whose shape a script does not say."""
+"""Axes of a tensor whose shape a script leaves out, at the most."""
 
 
-class Unsaid(NamedTuple):
-    """What a script says of a tensor without its shape, `R.Tensor(ndim=2)`; None: not that."""
+class AnyShape(NamedTuple):
+    """The type of a tensor without its shape, `R.Tensor(ndim=2)`; None stands for any."""
 
     ndim: int | None = None
     dtype: str | None = None
@@ -38,12 +38,12 @@ class Unsaid(NamedTuple):
 
 
 def tensor_type(shape: Any = None, dtype: str | None = None, ndim: Any = -1) -> Any:
-    """The type of a tensor, or what is said of one without its shape."""
+    """The type of a tensor, with its shape or without."""
     kind = None if shape is None else TensorType(shape, dtype or "float32")
     known = range(-1, MOST_AXES + 1) if kind is None else (-1, kind.ndim)
     if type(ndim) is not int or ndim not in known:
         raise CompileError(f"ndim is a number of axes, got {shown(ndim)}", code="E126")
-    return kind or Unsaid(None if ndim == -1 else ndim, dtype)
+    return kind or AnyShape(None if ndim == -1 else ndim, dtype)
 
 
 def as_type(value: Any) -> Type:

@@ -31,7 +31,7 @@ from minimlc.graph.symbolic import result_for
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
-from minimlc.script.graph_types import Unsaid, as_type, const, const_data, out_type, tensor_type
+from minimlc.script.graph_types import AnyShape, as_type, const, const_data, out_type, tensor_type
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
@@ -100,17 +100,17 @@ class Values(Reader):
 
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
-        return self.guard(node, as_type, self.said_type(node))
+        return self.guard(node, as_type, self.declared_type(node))
 
-    def said_type(self, node: ast.expr) -> Any:
-        """What an annotation says: a type, or less than that."""
+    def declared_type(self, node: ast.expr) -> Any:
+        """The type of an annotation, maybe without a shape."""
         node = unquoted(self.source, node)
-        return Unsaid() if self.path(node) == "R.Tensor" else self.read(node)
+        return AnyShape() if self.path(node) == "R.Tensor" else self.read(node)
 
     def param_type(self, node: ast.expr, name: str) -> Type:
-        """The type of a parameter; the sizes that are not said are those of a call."""
-        said = self.said_type(node)
-        return said.with_sizes(name, self.names) if isinstance(said, Unsaid) else as_type(said)
+        """The type of a parameter; a call tells the sizes that it leaves out."""
+        kind = self.declared_type(node)
+        return kind.with_sizes(name, self.names) if isinstance(kind, AnyShape) else as_type(kind)
 
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""
@@ -126,8 +126,10 @@ class Values(Reader):
         """Compare a value with the type that the script gives it."""
         if node is None or is_none(node):
             return
-        said = self.said_type(node)
-        fits = said.fits(value.type) if isinstance(said, Unsaid) else self.type(node) == value.type
+        kind = self.declared_type(node)
+        fits = (
+            kind.fits(value.type) if isinstance(kind, AnyShape) else self.type(node) == value.type
+        )
         if not fits:
             hint = f"write {value.type!r}, or leave it out"
             raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)

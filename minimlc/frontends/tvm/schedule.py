@@ -163,8 +163,6 @@ class Schedule:
     def _step(self, name: str, *args: Any, **options: Any) -> Any:
         """Apply a primitive; handles to what is new, as TVM gives them."""
         names, _, gives = STEPS.get(name, "").partition(" -> ")
-        if name == "fuse" and len(args) == 1:
-            return args[0]
         options = {key: value for key, value in options.items() if key not in IGNORED}
         handles = [part for part in (*args, *options.values()) if isinstance(part, Handle)]
         func = handles[0].func if handles else self.func_working_on

@@ -22,7 +22,8 @@ from minimlc.tir import te as own
 from minimlc.tir.nodes import BlockIter, PrimFunc, Substitute, Var
 from minimlc.tir.tensors import Reduction, Tensor, create_prim_func, uses_of
 
-MORE, _READ = own, 's.cache_read(A, "local", [B])'
+MORE = own
+_READ = 's.cache_read(A, "local", [B])'
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> str:
@@ -59,7 +60,7 @@ class Schedule:
         self.blocks: dict[Tensor, BlockRV] = {}
         self.loops: dict[tuple[Tensor, Any], LoopRV] = {}
         blocks = written(func) if isinstance(func, PrimFunc) else {}
-        for tensor in (each for each in self.known if self.known[each].name in blocks):
+        for tensor in (it for it in self.known if self.known[it].name in blocks):
             self.enter(Operation(tensor), self.schedule.get_block(blocks[self.known[tensor].name]))
 
     def enter(self, op: Operation, block: BlockRV, outside: Sequence[LoopRV] = ()) -> Operation:
@@ -67,11 +68,11 @@ class Schedule:
         over each axis.
         """
         self.ops[op.tensor], self.blocks[op.tensor] = op, block
-        self.loops = {key: each for key, each in self.loops.items() if key[0] is not op.tensor}
+        self.loops = {key: loop for key, loop in self.loops.items() if key[0] is not op.tensor}
         inner = [loop for loop in self.schedule.get_loops(block) if loop not in outside]
         for axis, it in zip(op.order, self.iters(block), strict=False):
             names = {var.name for var in nodes_of(it.value, Var)}
-            for loop in (each for each in inner if each in names):
+            for loop in filter(names.__contains__, inner):
                 self.loops[op.tensor, axis] = loop
         return op
 

@@ -12,7 +12,7 @@ from minimlc.rooms import room
 from minimlc.tir import nodes, te
 from minimlc.tir.functions import FUNCTIONS
 
-_NAMED = {name: getattr(nodes, own) for name, own in rows(__file__).items()}
+_NAMED = {name: getattr(nodes, node) for name, node in rows(__file__).items()}
 """The nodes of the loop IR, by TVM's names."""
 
 MORE = SimpleNamespace(**{**FUNCTIONS, **_NAMED, "all": te.all, "any": te.any})

@@ -27,10 +27,10 @@ def tune_tir(
 ) -> Schedule:
     """The schedule of the fastest program that a search found."""
     start, space = Schedule(mod).value, options.get("space")
-    own = {"space": space} if callable(space) else {}
+    given = {"space": space} if callable(space) else {}
     trials = getattr(options.get("config"), "max_trials_global", max_trials_global)
     search: Any = room("tune")
-    found = search.search(start.mod, start.func_name, trials=trials, target=Target(target), **own)
+    found = search.search(start.mod, start.func_name, trials=trials, target=Target(target), **given)
     return Schedule.of(found.best)
 
 

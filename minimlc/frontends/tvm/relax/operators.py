@@ -80,10 +80,10 @@ def _topk(ret_type: str, dtype: str, **options: Any) -> Expr:
 
 
 def _batch_norm(x: Any, axis: int, momentum: float, training: bool, **options: Any) -> Tuple:
-    """What is normalized by the statistics given, or in training by its own, and those after it."""
+    """A tensor normalized by statistics, in training by its own; and those that are kept."""
     kept = used = [options.pop("mean"), options.pop("variance")]
     if training:
-        rest = [each for each in range(x.ndim) if each != axis % x.ndim]
+        rest = [other for other in range(x.ndim) if other != axis % x.ndim]
         used = [R.mean(x, rest), R.variance(x, rest)]
         kept = [old * (1 - momentum) + new * momentum for old, new in zip(kept, used, strict=True)]
     y = call_op("batch_norm", x, mean=used[0], variance=used[1], axis=axis, **options)
@@ -91,7 +91,7 @@ def _batch_norm(x: Any, axis: int, momentum: float, training: bool, **options: A
 
 
 def _group_norm(name: str, x: Any, channel_axis: int, axes: Any, **options: Any) -> Call:
-    """What is normalized over its groups of channels, and all axes behind the batch's."""
+    """A tensor normalized over groups of channels, and all axes behind the batch's."""
     rest = {*range(1, x.ndim)} - {channel_axis % x.ndim}
     if {axis % x.ndim for axis in axes} != rest:
         refuse(f"axes are all but the batch's and the channels', {sorted(rest)}", "E204")
@@ -101,7 +101,7 @@ def _group_norm(name: str, x: Any, channel_axis: int, axes: Any, **options: Any)
 def _one_hot(on_value: Any, off_value: Any, **options: Any) -> Call:
     """Two values by places; the dtype is that of the first."""
     first = {"fill_value": on_value} if hasattr(on_value, "dtype") else {"value": on_value}
-    on, off = (np.asarray(getattr(each, "data", each)).item() for each in (on_value, off_value))
+    on, off = (np.asarray(getattr(value, "data", value)).item() for value in (on_value, off_value))
     return call_op("one_hot", on_value=on, off_value=off, dtype=_dtype(first), **options)
 
 
@@ -152,5 +152,6 @@ _NN = Operators("R.nn", ChainMap(_OWN, _meant(vars(R.nn)["_values"])))
 _MORE = {"nn": _NN}
 op = Operators("R", ChainMap(_MORE, _OWN, _meant(vars(R)["_values"])))
 _MORE["op"] = op
+# Scripts may call the module relax itself, and older ones say Tensor(...).
 GRAPHS.modules[__name__.rpartition(".")[0]] = op
 GRAPHS.spellings["Tensor"] = "R.Tensor"

@@ -35,7 +35,7 @@ def _marked(entry: tuple[str, Any]) -> tuple[str, Any]:
 
 
 _STEPS = {**vars(passes), "_fused": _fused, "_unchanged": lambda mod: mod}
-MORE = SimpleNamespace(**{name: _gives(_STEPS[own]) for name, own in rows(__file__).items()})
+MORE = SimpleNamespace(**{name: _gives(_STEPS[step]) for name, step in rows(__file__).items()})
 """The passes without options of their own."""
 
 
