@@ -5,16 +5,8 @@ from math import prod
 from minimlc.errors import CompileError, ScheduleError
 from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
-from minimlc.graph.nodes import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Var,
-    call_tir,
-    size_names,
-)
+from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
+from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import types_in_order
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, walk
@@ -112,12 +104,12 @@ class _Fused:
         callee = self.mod[call.callee]
         if isinstance(callee, PrimFunc):
             return callee
-        kinds = types_in_order(call)
         if not isinstance(callee, SymbolicFunc):
             raise self._refusal(f'"{call.callee}" is not a primitive function')
-        if size_names(*kinds):
-            raise self._refusal(f"its sizes are known only at the call: {size_names(*kinds)[0]}")
-        return instance(callee, instance_of_call(callee, call.callee, kinds)[0])
+        if is_symbolic(self.mod[self.name]):
+            raise self._refusal("its sizes are known only at the call")
+        sizes, _ = instance_of_call(callee, call.callee, types_in_order(call))
+        return instance(callee, sizes)
 
     def _outputs(self, result: Value) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""

@@ -20,7 +20,7 @@ from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
 from minimlc.script.graph_control import CONTROLS
-from minimlc.script.graph_types import as_type, const, const_data, out_type, tensor_type
+from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type
 from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Siblings, Values
 from minimlc.script.source import Names, Source, parameters
 from minimlc.sizes import size_of
@@ -35,9 +35,9 @@ def parse_function(
     reader = Values(source, names, siblings or Siblings())
     params = []
     for item, kind in parameters(source, node, _HINT):
-        var = graph.Var(
-            reader.unique.take(item.arg), reader.guard(item, reader.param_type, kind, item.arg)
-        )
+        declared = reader.declared_type(kind)
+        type_ = reader.guard(item, param_type, declared, item.arg, names)
+        var = graph.Var(reader.unique.take(item.arg), type_)
         reader.scope[item.arg] = var
         params.append(reader.placed(var, item))
     for name in graph.size_names(*[param.type for param in params]):
@@ -190,9 +190,8 @@ def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
 @in_annotation
 def _tensor(shape: Any = None, dtype: Any = None, ndim: int = -1) -> Any:
     """`R.Tensor(shape, dtype)`: the type of a tensor."""
-    return tensor_type(
-        shape, dtype if dtype is None or isinstance(dtype, str) else dtype_name(dtype), ndim
-    )
+    known = dtype is None or isinstance(dtype, str)
+    return tensor_type(shape, dtype if known else dtype_name(dtype), ndim)
 
 
 @in_annotation

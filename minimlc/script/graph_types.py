@@ -20,21 +20,25 @@ class AnyShape(NamedTuple):
     ndim: int | None = None
     dtype: str | None = None
 
-    def fits(self, kind: Type) -> bool:
-        """Whether a type is one of a tensor like that."""
-        if not isinstance(kind, TensorType):
-            return False
-        return self.ndim in (None, kind.ndim) and self.dtype in (None, kind.dtype)
 
-    def with_sizes(self, name: str, taken: Container[str]) -> TensorType:
-        """The type of the parameter `name`: each call tells the size of each axis."""
-        if self.ndim is None:
-            why = f"how many axes {name} has is not said"
-            raise CompileError(why, code="E126", hint=f"{name}: R.Tensor(ndim=2)")
-        unique = UniqueNames()
-        unique.reserve(f"{name}_{axis}" for axis in range(self.ndim) if f"{name}_{axis}" in taken)
-        sizes: Any = tuple([unique.take(f"{name}_{axis}") for axis in range(self.ndim)])
-        return TensorType(sizes, self.dtype or "float32")
+def fits(declared: Any, kind: Type) -> bool:
+    """Whether a type is the one that is declared, maybe without a shape."""
+    if not isinstance(declared, AnyShape) or isinstance(kind, TupleType):
+        return not isinstance(declared, AnyShape) and as_type(declared) == kind
+    return declared.ndim in (None, kind.ndim) and declared.dtype in (None, kind.dtype)
+
+
+def param_type(declared: Any, name: str, taken: Container[str]) -> Type:
+    """The type of the parameter `name`; a call tells the sizes that it leaves out."""
+    if not isinstance(declared, AnyShape):
+        return as_type(declared)
+    if declared.ndim is None:
+        why, hint = f"{name} may have any number of axes", f"{name}: R.Tensor(ndim=2)"
+        raise CompileError(why, code="E126", hint=hint)
+    names = [f"{name}_{axis}" for axis in range(declared.ndim)]
+    unique = UniqueNames(filter(taken.__contains__, names))
+    sizes: Any = tuple(map(unique.take, names))
+    return TensorType(sizes, declared.dtype or "float32")
 
 
 def tensor_type(shape: Any = None, dtype: str | None = None, ndim: Any = -1) -> Any:

@@ -31,7 +31,15 @@ from minimlc.graph.symbolic import result_for
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
-from minimlc.script.graph_types import AnyShape, as_type, const, const_data, out_type, tensor_type
+from minimlc.script.graph_types import (
+    AnyShape,
+    as_type,
+    const,
+    const_data,
+    fits,
+    out_type,
+    tensor_type,
+)
 from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
@@ -107,11 +115,6 @@ class Values(Reader):
         node = unquoted(self.source, node)
         return AnyShape() if self.path(node) == "R.Tensor" else self.read(node)
 
-    def param_type(self, node: ast.expr, name: str) -> Type:
-        """The type of a parameter; a call tells the sizes that it leaves out."""
-        kind = self.declared_type(node)
-        return kind.with_sizes(name, self.names) if isinstance(kind, AnyShape) else as_type(kind)
-
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""
         used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
@@ -126,11 +129,7 @@ class Values(Reader):
         """Compare a value with the type that the script gives it."""
         if node is None or is_none(node):
             return
-        kind = self.declared_type(node)
-        fits = (
-            kind.fits(value.type) if isinstance(kind, AnyShape) else self.type(node) == value.type
-        )
-        if not fits:
+        if not self.guard(node, fits, self.declared_type(node), value.type):
             hint = f"write {value.type!r}, or leave it out"
             raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)
 
@@ -288,9 +287,7 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
 
 
 @GRAPHS.reads("R.const(value, kind=None, dtype=None)", role="value")
-def _const(
-    reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | None, dtype: str | None
-) -> Constant:
+def _const(reader: Values, node: ast.Call, value: ast.expr, kind: Any, dtype: Any) -> Constant:
     of = dtype if kind is None else reader.read(kind)
     return reader.guard(value, const, reader.read(value), of)
 

@@ -32,9 +32,7 @@ Definitions = dict[str, tuple[ast.FunctionDef, Form]]
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
-def ir_module(
-    cls: type | None = None, *, check_well_formed: bool = True, s_tir: bool = True
-) -> Any:
+def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Any:
     """A module from a class of `@T.prim_func` and `@R.function` definitions.
 
     `check_well_formed` and `s_tir`, which other compilers' scripts say, mean nothing here.

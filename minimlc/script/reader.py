@@ -72,10 +72,8 @@ class Reader:
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
-        for declaration in (declarations := _declarations(self, node)):
-            self.stmt(declaration)
-        if declarations:
-            return None
+        if declarations := _declarations(self, node):
+            return [*map(self.stmt, declarations)][-1]
         reading = self.language.syntax.get(type(node))
         if reading is not None:
             return self.source.guard(node, reading, self, node)

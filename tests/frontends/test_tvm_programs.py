@@ -472,7 +472,7 @@ def main(x: R.Tensor(ndim=1), y: R.Tensor(ndim=1)) -> R.Tensor(ndim=0):
 @pytest.mark.parametrize(
     ("param", "result", "text"),
     [
-        ("R.Tensor", "R.Tensor", "how many axes x has is not said"),
+        ("R.Tensor", "R.Tensor", "x may have any number of axes"),
         ("R.Tensor(ndim=-3)", "R.Tensor", "ndim is a number of axes, got -3"),
         ("R.Tensor(ndim=2)", "R.Tensor(ndim=3)", "the result has the type"),
         ("R.Tensor((2,), 'float32')", "R.Tensor(dtype='int32', ndim=1)", "the result has the type"),
@@ -546,7 +546,7 @@ def test_groups_call_functions_of_sizes_known_at_the_call(size, primitive):
 
 def test_a_group_of_sizes_known_at_the_call_is_refused():
     mod = mlc.parse(FUSED.format(size='"n"', primitive="primitive"))
-    refuses("E232", lambda: mlc.passes.fuse_tir(mod), '"fused"', "known only at the call: n")
+    refuses("E232", lambda: mlc.passes.fuse_tir(mod), '"fused"', "known only at the call")
 
 
 def test_a_builders_function_may_be_private():
