@@ -265,7 +265,7 @@ def test_cache_read_of_a_computed_tensor():
     assert loops(s, [A, D]) == ["range(8):", "range(8):", "T.vectorized(8):", "range(8):"]
     a = rand(8)
     check(s, [A, D], a, (a + 1) * 2 - 3)
-    refuses("E118", lambda: s.cache_read(A, "local", [B, C]), "a copy is for one reader")
+    refuses("E118", lambda: s.cache_read(A, "local", [B, C]), "a copy for one reader")
 
 
 def test_a_place_that_is_none_is_refused_at_last():
@@ -317,6 +317,29 @@ def test_partial_results_at_another_place():
     assert "B_rf[vi1, vk_0]" in lines(s, [A, B], "B_rf[")[0]
     a = rand(4, 12)
     check(s, [A, B], a, a.sum(1))
+
+
+def test_partial_results_of_a_cached_sum_at_the_last_place():
+    A, k, B, s = sums(4, 12)
+    L = s.cache_write(B, "local")
+    _, ki = s[L].split(L.op.reduce_axis[0], factor=3)
+    part = s.rfactor(L, ki, factor_axis=-1)
+    s[part].vectorize(part.op.axis[1])
+    s[L].unroll(s[L].op.reduce_axis[0])
+    assert loops(s, [A, B])[:2] == ["T.grid(4, 4):", "T.vectorized(3):"]
+    a = rand(4, 12)
+    check(s, [A, B], a, a.sum(1))
+
+
+def test_a_stage_that_waits_is_moved_once():
+    A, B, C, D = chain("BCD")
+    s = te.create_schedule(D.op)
+    s[B].compute_at(s[D], D.op.axis[0])  # C, which reads it, is not there yet
+    s[C].compute_inline()
+    for _ in range(2):
+        assert loops(s, [A, D]) == ["range(8):"]
+    a = rand(8)
+    check(s, [A, D], a, (a + 1) * 2 - 3)
 
 
 def test_notes_on_loops():

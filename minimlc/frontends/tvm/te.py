@@ -23,7 +23,6 @@ from minimlc.tir.nodes import BlockIter, PrimFunc, Substitute, Var
 from minimlc.tir.tensors import Reduction, Tensor, create_prim_func, uses_of
 
 MORE = own
-_READ = 's.cache_read(A, "local", [B])'
 
 
 def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> str:
@@ -103,9 +102,7 @@ class Schedule:
     def cache_read(self, tensor: Any, scope: str, readers: Sequence[Any]) -> Operation:
         """The copy of a tensor in another scope that a reader of it takes."""
         if len(readers) != 1:
-            raise ScheduleError(
-                "a copy is for one reader", code="E118", hint="cache_read(A, scope, [B])"
-            )
+            raise ScheduleError("cache_read makes a copy for one reader: [B]", code="E118")
         source, reader = self[tensor], self[readers[0]]
         buffer = self.known[source.tensor].name if source.tensor in self.known else ""
         if source.tensor in self.blocks:
@@ -115,10 +112,11 @@ class Schedule:
     def rfactor(self, tensor: Tensor, axis: Any, factor_axis: int = 0) -> Operation:
         """The partial results of a reduction, one for each iteration of an axis."""
         op, block, loop = self[tensor].op, self[tensor].block, self[tensor].loop(axis)
-        partial = self.made(self.schedule.rfactor(loop, factor_axis), tensor)
-        partial.axis.insert(factor_axis, partial.axis.pop())
+        partial = self.made(self.schedule.rfactor(loop, factor_axis), op.tensor)
+        factored = partial.axis.pop()
+        partial.axis.insert(factor_axis % (len(op.axis) + 1), factored)
         rest = self.iters(block)[len(op.axis) :]
-        self.enter(Operation(tensor, op.axis, rest), block)
+        self.enter(Operation(op.tensor, op.axis, rest), block)
         return partial
 
     def settle(self) -> None:
@@ -131,8 +129,9 @@ class Schedule:
 
     def lower(self, args: Sequence[Any], name: str = "main") -> IRModule:
         """The scheduled function, with these parameters, and results that are not among them."""
+        self.settle()
         for stage, loop in self.waiting:
-            stage.move(loop)
+            stage.move(loop)  # refused: this tells why
         params = dict.fromkeys((*args, *self.outputs))
         func = create_prim_func([self.known.get(param, param) for param in params])
         mod = IRModule({name: func.with_attr("global_symbol", name)})
