@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from minimlc.constants import is_folded, too_big
-from minimlc.dtypes import DTYPES, dtype_record, is_size
+from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.literals import Notes
 from minimlc.node import Node, with_span
@@ -16,7 +16,7 @@ from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.helpers import helper_of, inlined, result
 from minimlc.script.source import Names, PythonNode, Source
-from minimlc.script.syntax import in_words
+from minimlc.script.syntax import declarations, in_words
 
 N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
@@ -72,8 +72,8 @@ class Reader:
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
-        if declarations := _declarations(self, node):
-            return [*map(self.stmt, declarations)][-1]
+        if parts := declarations(node, self.called):
+            return [*map(self.stmt, parts)][-1]
         reading = self.language.syntax.get(type(node))
         if reading is not None:
             return self.source.guard(node, reading, self, node)
@@ -245,22 +245,6 @@ def items_of(node: ast.expr, lists: bool = False) -> list[ast.expr]:
     if isinstance(node, ast.Tuple) or (lists and isinstance(node, ast.List)):
         return node.elts
     return [node]
-
-
-def declares(value: ast.expr, name: str) -> bool:
-    """Whether an expression is `T.int64()`: a variable of that dtype."""
-    plain = isinstance(value, ast.Call) and not value.args
-    return plain and name.removeprefix("T.") in DTYPES
-
-
-def _declarations(reader: Reader, node: ast.stmt) -> list[ast.stmt]:
-    """`m, n = T.int64(), T.int64()` as an assignment for each name; none of anything else."""
-    match node:
-        case ast.Assign([ast.Tuple(names)], ast.Tuple(values)) if len(names) == len(values):
-            if all(declares(value, reader.called(value)) for value in values):
-                pairs = zip(names, values, strict=True)
-                return [ast.copy_location(ast.Assign([n], v), node) for n, v in pairs]
-    return []
 
 
 def _is_docstring(node: ast.stmt) -> bool:

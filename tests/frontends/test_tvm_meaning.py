@@ -168,8 +168,8 @@ def test_own_names_keep_their_meaning():
         (lambda x: relax.op.round(x), "tvm.relax.op.round has no counterpart here"),
         (lambda x: R.unique(x), "tvm.relax.op.unique has no counterpart here; instead: mlc.op"),
         (
-            lambda x: relax.op.nn.max_pool1d(x, ceil_mode=True),
-            "ceil_mode is False here, and no other",
+            lambda x: relax.op.nn.max_pool1d(x, layout="NWC"),
+            "layout is 'NCW' here, and no other",
         ),
         (lambda x: relax.op.mod(x, x), "tvm.relax.op.mod has no"),
         (lambda x: R.round(x), "tvm.relax.op.round has no counterpart here"),

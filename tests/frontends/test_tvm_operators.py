@@ -435,7 +435,7 @@ def test_operators(name):
         (lambda x: R.argsort(x, direction=1), 'has no argument "direction"'),
         (lambda x: R.cumsum(x, 0, "float64", True, 1), "takes 4 argument"),
         (lambda x: R.one_hot(x, 1, 0), 'misses "depth"'),
-        (lambda x: R.nn.avg_pool1d(x, 2, ceil_mode=True), "ceil_mode is False here, and no other"),
+        (lambda x: R.nn.avg_pool1d(x, 2, layout="NWC"), "layout is 'NCW' here, and no other"),
         (lambda x: R.nn.conv3d(x, x, data_layout="NDHWC"), "data_layout is 'NCDHW' here"),
         (lambda x: R.nn.group_norm(x, x, x, 1, 1, [0]), "axes are all but the batch's and"),
         (lambda x: R.nn.batch_norm(x, x, x, x, x), 'misses "axis"'),
