@@ -37,6 +37,7 @@ class IRModule(Attributed):
         entries = tuple(pairs)
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in entries):
             raise not_a_module(functions, "mlc.IRModule", "functions by name")
+        _refuse_modules(entries)
         object.__setattr__(self, "entries", entries)
         named = attrs.items() if isinstance(attrs, Mapping) else attrs
         object.__setattr__(self, "attrs", tuple(named))
@@ -98,6 +99,15 @@ class IRModule(Attributed):
         """This module less the function `name`."""
         self[name]
         return replace(self, entries=[(k, f) for k, f in self.entries if k != name])
+
+
+def _refuse_modules(entries: tuple[tuple[str, Node], ...]) -> None:
+    """A module among the functions is an error: `CompileError` E132."""
+    for name, func in entries:
+        if isinstance(func, IRModule):
+            why = f'mlc.IRModule takes functions by name, got a module as "{name}"'
+            inner = next(iter(func.functions), "f")
+            raise CompileError(why, code="E132", hint=f'mlc.IRModule({{"{name}": mod["{inner}"]}})')
 
 
 RESERVED = "reserved names"

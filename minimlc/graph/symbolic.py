@@ -266,12 +266,12 @@ class _Callees:
         func = self.mod.functions.get(name)
         if func is None or name in self.functions:
             return name
-        if size_names(*_types_in_order(call)):  # which data tell later
+        if size_names(*types_in_order(call)):  # which data tell later
             for each in reached(self.mod.functions, [name], *JOINTS):
                 self.functions.setdefault(each, self.mod[each])
             return name
         if isinstance(func, SymbolicFunc):
-            sizes, _ = instance_of_call(func, name, _types_in_order(call))
+            sizes, _ = instance_of_call(func, name, types_in_order(call))
             return self.named(name, sizes, lambda: primitive_instance(func, sizes))
         if not isinstance(func, Function):
             self.functions[name] = func
@@ -289,7 +289,7 @@ class _Callees:
         return _Instance(sizes, self).visit(func)
 
 
-def _types_in_order(call: Call) -> list[TensorType]:
+def types_in_order(call: Call) -> list[TensorType]:
     """The tensors that a primitive function is called with: arguments, then outputs."""
     kinds = [*[arg.type for arg in call.args], call.type]
     return [tensor for kind in kinds for tensor in tensor_types(kind)]

@@ -121,7 +121,7 @@ def said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) 
 
     attrs = []
     for key, _, default in (word.partition("=") for word in order.split()):
-        known = {"": own[meant.get(key, key)], "...": REQUIRED}
+        known = {"": own.get(meant.get(key, key)), "...": REQUIRED}
         attrs.append((key, known[default] if default in known else literal_eval(default)))
     formula, meaning = called(record.formula), called(record.meaning)
     return record._replace(name=name, attrs=tuple(attrs), formula=formula, meaning=meaning)

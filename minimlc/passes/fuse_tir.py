@@ -6,12 +6,15 @@ from minimlc.errors import CompileError, ScheduleError
 from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
+from minimlc.graph.sized import is_symbolic
+from minimlc.graph.symbolic import types_in_order
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.run import flatten, nest
 from minimlc.schedule.inline import compute_inline
-from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store
+from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store, SymbolicFunc
+from minimlc.tir.symbolic import instance, instance_of_call
 from minimlc.tir.walks import blocks_in
 
 CHEAP = 8
@@ -90,12 +93,23 @@ class _Fused:
     def _call(self, call: Call, args: list[Value]) -> Value:
         if call.op != "call_tir":
             raise self._refusal(f"it has the call {call.op} {call.callee}".rstrip())
-        callee = self.mod[call.callee]
-        assert isinstance(callee, PrimFunc)
+        callee = self._callee(call)
         inputs = flatten(args)
         outputs = [self.merger.alloc(param.name, param) for param in callee.params[len(inputs) :]]
         self.merger.append(callee, [*inputs, *outputs])
         return nest(call.type, iter(outputs))
+
+    def _callee(self, call: Call) -> PrimFunc:
+        """The function that a call needs: of one with symbolic sizes, the instance for it."""
+        callee = self.mod[call.callee]
+        if isinstance(callee, PrimFunc):
+            return callee
+        if not isinstance(callee, SymbolicFunc):
+            raise self._refusal(f'"{call.callee}" is not a primitive function')
+        if is_symbolic(self.mod[self.name]):
+            raise self._refusal("its sizes are known only at the call")
+        sizes, _ = instance_of_call(callee, call.callee, types_in_order(call))
+        return instance(callee, sizes)
 
     def _outputs(self, result: Value) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""

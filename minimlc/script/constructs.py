@@ -97,8 +97,8 @@ class Language:
     ):
         self.name = name
         self.refused = refused
-        self.spellings = spellings
-        self.modules = modules
+        self.spellings = dict(spellings)
+        self.modules = dict(modules)
         self.syntax: dict[type, Callable[[Any, Any], Any]] = dict(base.syntax) if base else {}
         self.forms: defaultdict[str, dict[str, Form]] = defaultdict(dict)
 

@@ -14,13 +14,13 @@ import numpy as np
 from minimlc.constants import plain
 from minimlc.dtypes import dtype_name
 from minimlc.graph import nodes as graph
-from minimlc.graph.nodes import Call, Expr, TensorType, TupleType, constant
+from minimlc.graph.nodes import Call, Expr, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import decorator
 from minimlc.script.graph_control import CONTROLS
-from minimlc.script.graph_types import as_type, const, const_data, out_type
+from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type
 from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Siblings, Values
 from minimlc.script.source import Names, Source, parameters
 from minimlc.sizes import size_of
@@ -35,7 +35,9 @@ def parse_function(
     reader = Values(source, names, siblings or Siblings())
     params = []
     for item, kind in parameters(source, node, _HINT):
-        var = graph.Var(reader.unique.take(item.arg), reader.guard(item, reader.type, kind))
+        declared = reader.declared_type(kind)
+        type_ = reader.guard(item, param_type, declared, item.arg, names)
+        var = graph.Var(reader.unique.take(item.arg), type_)
         reader.scope[item.arg] = var
         params.append(reader.placed(var, item))
     for name in graph.size_names(*[param.type for param in params]):
@@ -186,9 +188,10 @@ def _block(reader: Values, call: ast.Call, node: ast.With) -> None:
 
 
 @in_annotation
-def tensor_type(shape: Any, dtype: Any = "float32") -> TensorType:
+def _tensor(shape: Any = None, dtype: Any = None, ndim: int = -1) -> Any:
     """`R.Tensor(shape, dtype)`: the type of a tensor."""
-    return TensorType(shape, dtype if isinstance(dtype, str) else dtype_name(dtype))
+    known = dtype is None or isinstance(dtype, str)
+    return tensor_type(shape, dtype if known else dtype_name(dtype), ndim)
 
 
 @in_annotation
@@ -205,19 +208,20 @@ def _joint(
     out: Any = None,
     *,
     out_sinfo: Any = None,
+    out_ty: Any = None,
     dtype: str | None = None,
     attrs: dict[str, object] | None = None,
 ) -> Call:
     several = (args,) if isinstance(args, Expr | np.ndarray) else args
     values = tuple(a if isinstance(a, Expr) else constant(a) for a in several)
-    kind = out_type(out_sinfo if out is None else out, dtype)
+    kind = out_type(next((o for o in (out, out_sinfo, out_ty) if o is not None), None), dtype)
     return Call(op, values, (("callee", str(callee)), *(attrs or {}).items()), kind)
 
 
 _VALUES = {
     **PARTS,
     "function": decorator(parse_function),
-    "Tensor": tensor_type,
+    "Tensor": _tensor,
     "Tuple": tuple_type,
     "const": const,
     "const_data": const_data,

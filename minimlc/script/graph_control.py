@@ -8,8 +8,9 @@ import numpy as np
 from minimlc.graph.control import passed, result_type, whole
 from minimlc.graph.nodes import CALLEES, Call, Expr, Tuple, TupleType, constant
 from minimlc.node import replace
+from minimlc.script.graph_calls import callee_of, result_type_of
 from minimlc.script.graph_types import as_type, out_type
-from minimlc.script.graph_value import GRAPHS, Values, callee_of, result_type_of
+from minimlc.script.graph_value import GRAPHS, Values
 
 
 @GRAPHS.reads(

@@ -5,12 +5,12 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from minimlc.constants import is_folded
-from minimlc.errors import CompileError, ScriptError, Span, did_you_mean
+from minimlc.errors import CompileError, ScriptError, did_you_mean
 from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import (
     Call,
@@ -27,12 +27,18 @@ from minimlc.graph.normal import Normal
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import OPS
-from minimlc.graph.symbolic import result_for
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
-from minimlc.script.graph_types import as_type, const, const_data, out_type
-from minimlc.script.reader import PYTHON, Reader, call, element, is_none, items_of
+from minimlc.script.graph_types import (
+    AnyShape,
+    as_type,
+    const,
+    const_data,
+    fits,
+    tensor_type,
+)
+from minimlc.script.reader import PYTHON, Reader, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
 
@@ -100,7 +106,12 @@ class Values(Reader):
 
     def type(self, node: ast.expr) -> Type:
         """The type that an annotation means."""
-        return self.guard(node, as_type, self.read(unquoted(self.source, node)))
+        return self.guard(node, as_type, self.declared_type(node))
+
+    def declared_type(self, node: ast.expr) -> Any:
+        """The type of an annotation, maybe without a shape."""
+        node = unquoted(self.source, node)
+        return AnyShape() if self.path(node) == "R.Tensor" else self.read(node)
 
     def size(self, node: ast.expr) -> Any:
         """A size of a shape; a name that means nothing else is one that calls tell."""
@@ -114,7 +125,9 @@ class Values(Reader):
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
-        if node is not None and not is_none(node) and self.type(node) != value.type:
+        if node is None or is_none(node):
+            return
+        if not self.guard(node, fits, self.declared_type(node), value.type):
             hint = f"write {value.type!r}, or leave it out"
             raise self.error(node, f"{what} has the type {value.type!r}", "E126", hint)
 
@@ -215,10 +228,10 @@ class Values(Reader):
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
         function = self.meant(node.func)  # another namespace may call the operator in another way
-        return self.operator(node, function, values, _options(self, node, name))
+        return self.operator(node, function, values, options_of(self, node, name))
 
 
-def _options(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:
+def options_of(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:
     """The keywords of an operator's call."""
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -259,9 +272,10 @@ PLAIN = ("shape", "prim_value", "str", "dtype")
 # Constructs
 
 
-@GRAPHS.reads('R.Tensor(shape, dtype="float32")', role="value")
-def _tensor(reader: Values, node: ast.Call, shape: tuple[int, ...], dtype: str) -> TensorType:
-    return reader.guard(node, TensorType, shape, dtype)
+@GRAPHS.reads("R.Tensor(shape=None, dtype=None, ndim=-1)", role="value")
+def _tensor(reader: Values, node: ast.Call, shape: Any, dtype: str | None, ndim: Any) -> Any:
+    axes = ndim if isinstance(ndim, int) else reader.integer(ndim, "ndim")
+    return reader.guard(node, tensor_type, shape, dtype, axes)
 
 
 @GRAPHS.reads("R.Tuple(*fields)", role="value")
@@ -270,9 +284,9 @@ def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
     return TupleType(tuple([reader.type(item) for item in items]))
 
 
-@GRAPHS.reads("R.const(value, kind=None)", role="value")
-def _const(reader: Values, node: ast.Call, value: ast.expr, kind: ast.expr | None) -> Constant:
-    of = None if kind is None else reader.read(kind)
+@GRAPHS.reads("R.const(value, kind=None, dtype=None)", role="value")
+def _const(reader: Values, node: ast.Call, value: ast.expr, kind: Any, dtype: Any) -> Constant:
+    of = dtype if kind is None else reader.read(kind)
     return reader.guard(value, const, reader.read(value), of)
 
 
@@ -288,92 +302,3 @@ def _const_data(
     reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
 ) -> Constant:
     return reader.guard(content, const_data, reader.read(content), shape, dtype)
-
-
-@GRAPHS.reads(
-    "R.call_tir(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call_dps_packed(callee, args, out=None, out_sinfo=None, dtype=None, attrs=None)",
-    "R.call(callee, args, out=None, attrs=None)",
-    role="value",
-)
-def _joint(
-    reader: Values,
-    node: ast.Call,
-    callee: ast.expr,
-    args: ast.expr,
-    out: ast.expr | None,
-    attrs: tuple[tuple[str, Any], ...] | None,
-    out_sinfo: ast.expr | None = None,
-    dtype: str | None = None,
-) -> Call:
-    """A call of another function, by its name."""
-    name, op = callee_of(reader, callee), reader.called(node)[2:]
-    values = reader.expr(args)
-    atoms = values.fields if isinstance(values, Tuple) else (reader.atom(values, args),)
-    out = out or out_sinfo
-    if out is not None:
-        kind = reader.guard(out, out_type, reader.read(out), dtype)
-    elif op == "call":
-        kind = result_type_of(reader, name, node, [atom.type for atom in atoms])
-    else:
-        hint = f'R.{op}("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
-        raise reader.error(node, f"R.{op} misses out, its result's type", "E121", hint)
-    return reader.placed(Call(op, atoms, (("callee", name), *(attrs or ())), kind), node)
-
-
-def callee_of(reader: Values, node: ast.expr) -> str:
-    """`"mm"`, `cls.mm`, `Module.mm`, or the name of a function beside this one."""
-    match node:
-        case ast.Attribute(ast.Name(owner)) if owner in reader.siblings.owners:
-            return _sibling(reader, node)
-        case ast.Name(name) if name in reader.siblings.names:
-            return name
-        case ast.Name(name) if name not in reader.scope and name not in reader.names:
-            _no_sibling(reader, node, name)
-    return reader.string(node, "the function to call")
-
-
-def _sibling(reader: Values, node: ast.Attribute) -> str:
-    """The name of the function that `cls.name` means."""
-    if node.attr not in reader.siblings.names:
-        _no_sibling(reader, reader.source.attribute(node), node.attr)
-    return node.attr
-
-
-def _no_sibling(reader: Values, place: ast.expr | Span, name: str) -> NoReturn:
-    hint = did_you_mean(name, reader.siblings.names)
-    raise reader.error(place, f'the module has no function "{name}"', "E122", hint)
-
-
-@GRAPHS.reads(ast.Call)
-def _call(reader: Values, node: ast.Call) -> Any:
-    """Also `cls.fused(x, y)`, a call of a graph function of this module, and `x.astype(dtype)`."""
-    func = node.func
-    if isinstance(func, ast.Attribute) and func.attr == "astype" and not reader.path(func):
-        values = [reader.operand(item) for item in (func.value, *node.args)]
-        return reader.operator(node, FUNCTIONS["cast"], values, _options(reader, node, "astype"))
-    if not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Name):
-        return call(reader, node)
-    if func.value.id not in reader.siblings.owners:
-        return call(reader, node)
-    name = _sibling(reader, func)
-    if node.keywords:
-        raise reader.error(node.keywords[0], f"{name} takes no keywords", "E121")
-    args = tuple([reader.as_expr(reader.operand(a), a) for a in node.args])
-    kind = result_type_of(reader, name, node, [arg.type for arg in args])
-    return reader.placed(Call("call", args, (("callee", name),), kind), node)
-
-
-def result_type_of(reader: Values, name: str, node: ast.Call, types: list[Type]) -> Type:
-    """The type that a graph function of this module returns for values of these types."""
-    func, syntax = reader.siblings.done.get(name), reader.siblings.names.get(name)
-    if isinstance(func, graph.Function):
-        kind: Type = reader.guard(node, result_for, func, types)
-        return kind
-    if func is not None:
-        hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
-        raise reader.error(node.func, f"{name} is a primitive function", "E129", hint)
-    if syntax is None or syntax.returns is None:
-        hint = f"def {name}(...) -> R.Tensor(...):, or R.call(..., out=R.Tensor(...))"
-        raise reader.error(node, f"the type that {name} returns is not known", "E126", hint)
-    return reader.type(syntax.returns)

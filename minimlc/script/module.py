@@ -32,10 +32,10 @@ Definitions = dict[str, tuple[ast.FunctionDef, Form]]
 _DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
 
 
-def ir_module(cls: type | None = None, *, check_well_formed: bool = True) -> Any:
+def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Any:
     """A module from a class of `@T.prim_func` and `@R.function` definitions.
 
-    `check_well_formed`, which other compilers' scripts say, means nothing here.
+    `check_well_formed` and `s_tir`, which other compilers' scripts say, mean nothing here.
     """
     described = partial(_module_of, sys._getframe(1))
     return described if cls is None else described(cls)
@@ -45,7 +45,7 @@ def module_attrs(attributes: dict[str, object]) -> None:
     """The module's attributes, on a line of its class. Nothing runs here: the class is read."""
 
 
-_MODULE = Form("I.ir_module(check_well_formed=True)", ir_module)
+_MODULE = Form("I.ir_module(check_well_formed=True, s_tir=True)", ir_module)
 _ATTRS = Form("I.module_attrs(attributes)", module_attrs)
 I: Any = Namespace("I", {"ir_module": ir_module, "module_attrs": module_attrs})  # noqa: E741 (its name in TVMScript)
 """Modules."""

@@ -16,7 +16,7 @@ from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.helpers import helper_of, inlined, result
 from minimlc.script.source import Names, PythonNode, Source
-from minimlc.script.syntax import in_words
+from minimlc.script.syntax import declarations, in_words
 
 N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
@@ -72,6 +72,8 @@ class Reader:
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
             raise self.error(node, "one target for each =", "E124")
+        if parts := declarations(node, self.called):
+            return [*map(self.stmt, parts)][-1]
         reading = self.language.syntax.get(type(node))
         if reading is not None:
             return self.source.guard(node, reading, self, node)
@@ -120,6 +122,8 @@ class Reader:
 
     def path(self, node: ast.expr) -> str:
         """The full name of a construct, such as "T.axis.remap"; '' for anything else."""
+        if isinstance(node, ast.Name) and node.id not in self.scope:
+            return self.language.spellings.get(node.id, "")
         owner = self.meant(node.value) if isinstance(node, ast.Attribute) else None
         if not isinstance(node, ast.Attribute) or not isinstance(owner, Namespace):
             return ""

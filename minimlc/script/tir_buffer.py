@@ -14,12 +14,6 @@ from minimlc.tir.nodes import SCALAR, Buffer, Var
 _PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 
 
-def declares(value: ast.expr, name: str) -> bool:
-    """Whether an expression is `T.int64()`: a variable of that dtype."""
-    plain = isinstance(value, ast.Call) and not value.args
-    return plain and name.removeprefix("T.") in DTYPES
-
-
 def declare_variable(reader: Loops, name: str, place: PythonNode, kind: str) -> Var:
     """`n = T.int32()`: the name stands for a variable; one that counts is of the indices' dtype."""
     dtype = kind.removeprefix("T.")

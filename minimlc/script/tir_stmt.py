@@ -10,7 +10,8 @@ from minimlc.constants import is_folded
 from minimlc.dtypes import DTYPES, INDEX, is_integer
 from minimlc.script.helpers import helper_of, inlined
 from minimlc.script.reader import combine, items_of
-from minimlc.script.tir_buffer import declare_variable, declares
+from minimlc.script.syntax import declares
+from minimlc.script.tir_buffer import declare_variable
 from minimlc.script.tir_expr import (
     LOOPS,
     Header,

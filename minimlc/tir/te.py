@@ -28,7 +28,7 @@ from minimlc.dtypes import INDEX, dtype_record, is_integer, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown
 from minimlc.node import replace, with_span
 from minimlc.tir.functions import FUNCTIONS, of_dtype
-from minimlc.tir.nodes import Expr, ExprLike, Var, as_expr, binary, load, select
+from minimlc.tir.nodes import Const, Expr, ExprLike, Var, as_expr, binary, load, select
 from minimlc.tir.operators import identity, start_of
 from minimlc.tir.tensors import (
     ReduceAxis,
@@ -63,7 +63,7 @@ size_var = var
 
 def reduce_axis(dom: tuple[int, int], name: str = "k") -> ReduceAxis:
     """A variable over dom[0] ... dom[1]-1, for `te.sum` and its like to combine over."""
-    pair: tuple[Any, ...] = tuple(dom) if isinstance(dom, Sequence) else ()
+    pair: tuple[Any, ...] = tuple(map(_size, dom)) if isinstance(dom, Sequence) else ()
     numbers = [bound for bound in pair if not is_symbolic(bound)]
     if len(pair) == 2 and len(numbers) < 2 and {*map(is_size, numbers)} <= {True}:
         return ReduceAxis(_name(name), *pair)
@@ -344,12 +344,19 @@ def _check_variables(
 
 
 def _shape(shape: Any) -> tuple[Any, ...]:
-    sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    sizes = tuple(map(_size, shape if isinstance(shape, Sequence) else (shape,)))
     for size in sizes:
         if not is_size(size) and not is_symbolic(size):
             why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
             refuse(why, "te.var(name) for a size that is known at the call")
     return tuple(size if isinstance(size, Expr) else int(size) for size in sizes)
+
+
+def _size(size: Any) -> Any:
+    """A size as the integer that it is: that of a constant, or of a float without a fraction."""
+    if isinstance(size, Const) and is_integer(size.dtype):
+        return size.value
+    return int(size) if isinstance(size, float) and size.is_integer() else size
 
 
 def _name(text: str) -> str:

@@ -28,7 +28,7 @@ def test_its_programs_run(tmp_path, capsys):
         exec(compile(source.read_text("utf-8"), str(source), "exec"), scope)
     finally:
         frontend.uninstall()
-    assert "tvm.meta_schedule.tune_tir has no counterpart here" in capsys.readouterr().out
+    assert "tvm.auto_scheduler.SearchTask has no counterpart here" in capsys.readouterr().out
     np.testing.assert_allclose(scope["c"], scope["a"] @ scope["b"], rtol=1e-4)
 
 

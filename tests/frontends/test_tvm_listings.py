@@ -65,7 +65,7 @@ rt_mod = tvm.build(sch.mod, target="llvm")
 rt_mod["main"](a, b)
 tvm.testing.assert_allclose(b.numpy(), a.numpy() * 3)
 # %%
-tvm.meta_schedule.tune_tir(mod=MyModule, target="llvm --num-cores=1", work_dir="./tune_tmp")
+tvm.auto_scheduler.SearchTask(func=MyModule, target="llvm --num-cores=1")
 """
 
 
@@ -82,5 +82,5 @@ def test_cells_of_a_notebook(installed, shell, capsys):
     capsys.readouterr()
     assert not shell.run_cell(search).success
     shown = capsys.readouterr().out
-    assert "tvm.meta_schedule.tune_tir has no counterpart here" in shown
+    assert "tvm.auto_scheduler.SearchTask has no counterpart here" in shown
     assert "Traceback" not in shown

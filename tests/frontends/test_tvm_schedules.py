@@ -287,11 +287,12 @@ def test_stages_inside_one_another():
 
 def test_what_schedules_of_tensors_lack():
     s, (A, B, C) = schedule_of(8)
-    with pytest.raises(tvm.TVMError, match=r"tvm\.te\.Schedule\.cache_write has no counterpart"):
-        s.cache_write(C, "local")
+    with pytest.raises(tvm.TVMError, match=r"tvm\.te\.Schedule has no name 'cache_all'"):
+        s.cache_all(C, "local")
     n = te.var("n")
     X = te.placeholder((n,), name="X")
     with pytest.raises(tvm.tir.ScheduleError, match="sizes that are known only at the call: n"):
-        te.create_schedule(te.compute((n,), lambda i: X[i] + 1.0, name="Z").op)
+        Z = te.compute((n,), lambda i: X[i] + 1.0, name="Z")
+        te.create_schedule(Z.op)[Z].split(Z.op.axis[0], factor=4)
     with pytest.raises(tvm.TVMError, match="E132"):
         tvm.tir.Schedule("mm")

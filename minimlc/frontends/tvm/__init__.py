@@ -17,6 +17,7 @@ from minimlc.frontends.tvm import (
     error,
     ir,
     lent,
+    meta_schedule,
     nd,
     relax,
     runtime,
@@ -32,11 +33,11 @@ from minimlc.frontends.tvm.driver import build, compile, lower  # noqa: A004
 from minimlc.frontends.tvm.error import TVMError
 from minimlc.frontends.tvm.finder import install, modules, uninstall
 from minimlc.frontends.tvm.ir import transform
-from minimlc.frontends.tvm.nd import cpu, device
+from minimlc.frontends.tvm.nd import context, cpu, device
 from minimlc.frontends.tvm.runtime import get_global_func, register_func, register_global_func
 from minimlc.module import IRModule
 
-s_tir = tir
+s_tir = tirx = tir
 __version__ = "0.0 (the names of TVM on minimlc)"
 for _module in modules().values():
     _module.__getattr__ = names_of(_module)  # type: ignore[method-assign]

@@ -1,6 +1,6 @@
 """`tvm.driver`: modules become code."""
 
-from collections.abc import Container
+from collections.abc import Mapping
 from typing import Any
 
 from minimlc.frontends.tvm import te
@@ -8,21 +8,26 @@ from minimlc.frontends.tvm.runtime import Module
 from minimlc.frontends.tvm.target import Target
 from minimlc.graph.mutator import Mutator
 from minimlc.graph.nodes import Call
-from minimlc.module import IRModule
+from minimlc.module import IRModule, global_symbol
 from minimlc.node import replace
 from minimlc.runtime import build as own
 from minimlc.target import Target as OwnTarget
 
 
 class _Registered(Mutator):
-    """Older programs call registered functions by `R.call_tir("env.linear", ...)`, too."""
+    """Older programs call registered functions by `R.call_tir("env.linear", ...)`, too, and
+    functions of the module by `R.call_dps_packed`.
+    """
 
-    def __init__(self, functions: Container[str]):
+    def __init__(self, functions: Mapping[str, Any]):
         self.functions = functions
 
     def visit_Call(self, call: Call) -> Call:
-        foreign = "." in call.callee and call.callee not in self.functions
-        return replace(call, op="call_dps_packed") if foreign and call.op == "call_tir" else call
+        if call.op not in ("call_tir", "call_dps_packed"):
+            return call
+        foreign = "." in call.callee or call.op == "call_dps_packed"
+        primitive = call.callee in self.functions or not foreign
+        return replace(call, op="call_tir" if primitive else "call_dps_packed")
 
 
 def lower(inp: Any, args: Any = (), name: str = "main", simple_mode: bool = True) -> IRModule:
@@ -37,7 +42,9 @@ def build(inputs: Any, args: Any = (), target: Any = "llvm", name: str = "main")
     """Code for a module, a function, or a schedule with its arguments."""
     if isinstance(args, str | dict | OwnTarget):
         args, target = (), args
-    return Module(own.build(lower(inputs, args or (), name), Target(target or "llvm")))
+    mod = lower(inputs, args or (), name)
+    symbols = {global_symbol(func): key for key, func in reversed(mod.entries)}  # type: ignore[arg-type]
+    return Module(own.build(mod, Target(target or "llvm")), symbols)
 
 
 compile = build  # noqa: A001 (its name in TVM)

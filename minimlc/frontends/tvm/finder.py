@@ -7,9 +7,10 @@ from typing import Any
 
 from minimlc.errors import CompileError
 from minimlc.frontends.tvm.absent import Absent, UnknownModule, absent, shown
+from minimlc.frontends.tvm.table import rows
 
 _PACKAGE = __name__.rpartition(".")[0]
-_ALSO = {"transform": "ir.transform", "s_tir": "tir", "script.parser": "script"}
+_ALSO = rows(__file__)
 """Modules that TVM has under two names, or had under another."""
 
 

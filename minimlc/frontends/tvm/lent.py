@@ -3,6 +3,9 @@
 Importing this package gives the classes below attributes under the names that TVM has for them.
 """
 
+from functools import partial
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -10,13 +13,17 @@ import numpy as np
 from minimlc.display import display
 from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import global_var
+from minimlc.frontends.tvm.schedule import operands
+from minimlc.frontends.tvm.table import rows
 from minimlc.frontends.tvm.te import Operation
 from minimlc.graph.nodes import Expr, Function, Var
 from minimlc.module import IRModule
+from minimlc.node import Node
 from minimlc.runtime.timing import Timing
 from minimlc.schedule import Trace
 from minimlc.target import Target
-from minimlc.tir.tensors import Tensor
+from minimlc.tir.nodes import Block, For
+from minimlc.tir.tensors import ReduceAxis, Tensor
 
 
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
@@ -24,15 +31,15 @@ def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:
     raise CompileError(why, code="E133")
 
 
-_type = property(lambda self: self.type)
-
+_itself = property(lambda self: self)
 LENT: dict[type, dict[str, Any]] = {
-    Expr: {
-        **dict.fromkeys(("_checked_type_", "checked_type", "struct_info", "ty"), _type),
-        "shape_": property(lambda self: self.shape),
-    },
-    Var: {"name_hint": property(lambda self: self.name)},
-    Function: {"ret_struct_info": property(lambda self: self.result.type)},
+    Expr: {},
+    Var: {},
+    For: {},
+    Block: {f"{r}s": property(partial(operands, role=r)) for r in ("read", "write")},
+    Function: {"body": property(lambda f: SimpleNamespace(blocks=f.blocks, body=f.result))},
+    Node: {"same_as": lambda self, other: self is other},
+    ReduceAxis: {"var": _itself},
     IRModule: {
         "get_global_var": lambda self, name: global_var(name, self[name]),
         "get_global_vars": lambda self: [global_var(*entry) for entry in self.entries],
@@ -40,15 +47,16 @@ LENT: dict[type, dict[str, Any]] = {
     },
     Tensor: {"op": property(Operation)},
     Timing: {
-        "results": property(lambda self: self.samples),
         "mean": property(lambda self: float(np.mean(self.samples))),
         "max": property(lambda self: max(self.samples)),
     },
-    Target: {"__enter__": lambda self: self, "__exit__": lambda self, *_: None},
+    Target: {"kind": _itself, "__enter__": lambda it: it, "__exit__": lambda it, *_: None},
     Trace: {"show": display},
 }
 """The attributes by class; none of them is a name that the class has by itself."""
 
 for _class, _attributes in LENT.items():
+    for _pair in rows(__file__).get(_class.__name__, "").split():
+        _attributes[_pair.split("=")[0]] = property(attrgetter(_pair.split("=")[1]))
     for _name, _value in _attributes.items():
         setattr(_class, _name, _value)

@@ -35,24 +35,32 @@ class NDArray(np.ndarray):
         self[...] = source
         return self
 
+    def copyto(self, target: "NDArray") -> "NDArray":
+        """Give the values to `target`, an array of this shape; `CallError` for another one."""
+        return target.copyfrom(self)
+
 
 def cpu(number: int = 0) -> Device:
     """This machine."""
     return Device("cpu")
 
 
-def device(name: str = "cpu", number: int = 0) -> Device:
-    """The device of a name: this machine for "cpu" and "llvm"."""
+def device(name: Any = "cpu", number: int = 0) -> Device:
+    """The device of a name, or of a target or its text: this machine for "cpu" and "llvm"."""
     known = ("cpu", "llvm", "c", "python")
-    return cpu() if name in known else absent(f"tvm.{name}", known)()
+    kind = str(getattr(name, "name", name)).split(" ")[0]
+    return cpu() if kind in known else absent(f"tvm.{kind}", known)()
 
 
-def array(values: Any, device: Any = None) -> NDArray:
+context = device
+
+
+def array(values: Any, device: Any = None, ctx: Any = None) -> NDArray:
     """A copy of `values`, C-contiguous."""
     return np.array(values, order="C").view(NDArray)
 
 
-def empty(shape: Any, dtype: str = "float32", device: Any = None) -> NDArray:
+def empty(shape: Any, dtype: str = "float32", device: Any = None, ctx: Any = None) -> NDArray:
     """A new array; its elements are whatever was in memory."""
     return np.empty(shape, to_numpy(dtype)).view(NDArray)
 

@@ -1,6 +1,6 @@
 """`tvm.runtime`: what is built, how it is called and timed, and Python functions by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
@@ -10,34 +10,41 @@ from minimlc.frontends.tvm.absent import absent
 from minimlc.runtime.library import Library
 from minimlc.runtime.timing import Timing, time
 
-NDArray = Tensor = nd.NDArray
-Device = nd.Device
+NDArray, Tensor, Device = nd.NDArray, nd.NDArray, nd.Device
 device, ndarray, tensor = nd.device, nd, nd.array
 
 
 class Module:
-    """A library; called as itself, it is the first of its functions."""
+    """A library; called as itself, it is the first of its functions. `symbols` are other names of
+    functions: those that they say they have.
+    """
 
-    def __init__(self, library: Library):
-        self.library = library
+    def __init__(self, library: Library, symbols: Mapping[str, str] = {}):
+        self.library, self.symbols = library, symbols
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        known = name in self.library.names()
+        return self.library[name if known else self.symbols.get(name, name)]
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        function = self.library[name]
+        function = self._function(name)
         return lambda *arrays: nd.wrapped(function(*arrays))
 
     def __call__(self, *arrays: Any) -> Any:
-        return self[self.library.names()[0]](*arrays)
+        return self[self.entry_name](*arrays)
+
+    entry_name = property(lambda self: self.library.names()[0])
+    """The name of the function that a call of the module itself means."""
+    mod = property(lambda self: self)
+    """The module, which is all that there is of an executable."""
+    imported_modules = property(lambda self: [self])
+    """The modules of devices: all code is in one."""
 
     def time_evaluator(
-        self,
-        func_name: str,
-        dev: Any = None,
-        number: int = 10,
-        repeat: int = 1,
-        min_repeat_ms: int = 0,
+        self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_: Any
     ) -> Callable[..., Timing]:
         """What times calls of a function: `repeat` samples, each of calls enough to measure."""
-        return partial(time, self.library[func_name], warmup=1, repeat=repeat)
+        return partial(time, self._function(func_name), warmup=1, repeat=repeat)
 
     evaluator = time_evaluator
 
@@ -55,7 +62,7 @@ class VirtualMachine(Module):
     """What runs graph functions: here they are compiled as everything else."""
 
     def __init__(self, executable: Module, device: Any = None, memory_cfg: Any = None):
-        super().__init__(executable.library)
+        super().__init__(executable.library, executable.symbols)
         self.module = executable
 
 
@@ -75,5 +82,10 @@ def register_func(name: Any, func: Any = None, override: bool = False) -> Any:
     return register if func is None else register(func)
 
 
-get_global_func = registry.get_function
+def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any] | None:
+    """The function registered as `name`; None for an unknown one, if that is allowed."""
+    missing = allow_missing and name not in registry.registered()
+    return None if missing else registry.get_function(name)
+
+
 register_global_func = register_func

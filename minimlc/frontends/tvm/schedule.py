@@ -9,20 +9,21 @@ A handle is the name of a loop or a block. Each step is one primitive of `mlc.Sc
 proves it or refuses.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from copy import copy
 from functools import partial
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.frontends.tvm.absent import absent
-from minimlc.module import IRModule
+from minimlc.frontends.tvm.table import rows
+from minimlc.module import IRModule, not_a_module
 from minimlc.node import nodes_of
 from minimlc.schedule import Schedule as Value
 from minimlc.schedule import Trace
-from minimlc.schedule.primitive import PRIMITIVES
-from minimlc.tir.nodes import Block, For, Load, PrimFunc, Store
+from minimlc.schedule.primitive import PRIMITIVES, SAMPLES
+from minimlc.tir.nodes import Block, Const, For, Load, PrimFunc, Store, SymbolicFunc
 
 
 class Handle(str):
@@ -39,70 +40,44 @@ class BlockRV(Handle):
     """A block."""
 
 
-class Step(NamedTuple):
-    """A step as TVM knows it: what it calls the primitive's arguments, in order; and the handles
-    that it gives: to the new loops or blocks, all of them or the one at `pick`.
-    """
+STEPS = rows(__file__)
+"""The steps of TVM's schedules that are primitives here: what it calls the arguments, in order; and
+the handles that it gets: to the new loops or blocks, all of them or the first.
+"""
 
-    names: str
-    kind: type[Handle] | None = None
-    pick: int | None = 0
-
-
-STEPS: Mapping[str, Step] = {
-    "add_unit_loop": Step("block_or_loop", LoopRV),
-    "annotate": Step("block_or_loop ann_key ann_val"),
-    "bind": Step("loop thread_axis"),
-    "blockize": Step("target", BlockRV),
-    "cache_inplace": Step("block read_buffer_index storage_scope", BlockRV, None),
-    "cache_read": Step("block read_buffer_index storage_scope", BlockRV),
-    "cache_write": Step("block write_buffer_index storage_scope", BlockRV),
-    "compute_at": Step("block loop"),
-    "compute_inline": Step("block"),
-    "decompose_padding": Step("block loop", BlockRV),
-    "decompose_reduction": Step("block loop", BlockRV),
-    "fuse": Step("*loops", LoopRV),
-    "merge": Step("*loops", LoopRV),
-    "pad_einsum": Step("block padding"),
-    "parallel": Step("loop"),
-    "reindex": Step("block buffer", BlockRV),
-    "reindex_cache_read": Step("block read_buffer_index storage_scope index_map", BlockRV),
-    "reindex_cache_write": Step("block write_buffer_index storage_scope index_map", BlockRV),
-    "reorder": Step("*loops"),
-    "reorder_block_iter_var": Step("block new_order"),
-    "reverse_compute_at": Step("block loop"),
-    "reverse_compute_inline": Step("block"),
-    "rfactor": Step("loop factor_axis", BlockRV),
-    "rolling_buffer": Step("block write_buffer_index"),
-    "set_scope": Step("block buffer_index storage_scope"),
-    "split": Step("loop factors", LoopRV, None),
-    "storage_align": Step("block buffer_index axis factor offset"),
-    "tensorize": Step("block_or_loop tensor_intrin"),
-    "transform_block_layout": Step("block index_map"),
-    "transform_layout": Step("block buffer index_map pad_value"),
-    "unannotate": Step("block_or_loop ann_key"),
-    "unroll": Step("loop"),
-    "unsafe_set_dtype": Step("block buffer_index dtype"),
-    "vectorize": Step("loop"),
-}
-"""The steps of TVM's schedules that are primitives here."""
-
-IGNORED = {
-    *("preserve_unit_iters", "preserve_unit_loops", "disable_predication", "consumer_blocks"),
-    *("assume_injective_transform", "index"),
-}
+IGNORED = STEPS.pop("ignored").split()
 """Arguments that TVM has besides: they choose between programs of one meaning."""
+
+GIVES: Mapping[str, type[Handle]] = {"loop": LoopRV, "block": BlockRV}
 
 
 class Schedule:
     """A module under transformation: each step changes it in place."""
 
     def __init__(self, mod: IRModule | PrimFunc, *, seed: Any = None, debug_mask: str = "none"):
-        self.mod = mod if isinstance(mod, IRModule) else Value(mod).mod
+        if isinstance(mod, PrimFunc | SymbolicFunc):
+            mod = IRModule({"main": mod})
+        if not isinstance(mod, IRModule):
+            raise not_a_module(mod, "tvm.tir.Schedule")
+        self.mod, self.key = mod, seed
         self.func_working_on = _usual(self.mod)
         self._values: Mapping[str, Value] = {}
         self._traces: Mapping[str, Trace] = {}
         self._renamed: Mapping[tuple[str, str], str] = {}
+
+    @classmethod
+    def of(cls, value: Value) -> "Schedule":
+        """A schedule that goes on with another one."""
+        sch = cls(value.mod)
+        sch.func_working_on, sch._values = value.func_name, {value.func_name: value}
+        sch._traces = {value.func_name: value.trace}
+        return sch
+
+    value = property(lambda self: self._value(self.func_working_on))
+    """The schedule of the function that is worked on."""
+
+    trace = property(lambda self: self._traces.get(self.func_working_on, Trace()))
+    """The steps on the function that is worked on, as data."""
 
     def copy(self) -> "Schedule":
         """A schedule of the module as it is now, which goes its own way."""
@@ -112,14 +87,9 @@ class Schedule:
         """Name the function that `get_block` looks in."""
         self.func_working_on = func_name
 
-    @property
-    def trace(self) -> Trace:
-        """The steps on the function that is worked on, as data."""
-        return self._traces.get(self.func_working_on, Trace())
-
     def show(self) -> None:
         """Display the steps on the function that is worked on."""
-        self._value(self.func_working_on).show()
+        self.value.show()
 
     # Handles
 
@@ -152,7 +122,7 @@ class Schedule:
         func, _ = self._place(scope_block)
         return _handles(BlockRV, func, self._value(func).output_blocks())
 
-    def get(self, handle: Handle) -> Block | For:
+    def get(self, handle: Handle) -> Any:
         """The block or the loop itself, as it is now."""
         func, name = self._place(handle)
         return _found(type(handle), self._value(func), name)
@@ -168,7 +138,7 @@ class Schedule:
         """The schedule of a function, as other functions' steps left the module."""
         value = self._values.get(func)
         if value is None or value.mod is not self.mod:
-            value = Value(self.mod, func or None)
+            value = Value(self.mod, func or None, key=self.key)
             self._values = {**self._values, func: value}
         return value
 
@@ -179,7 +149,9 @@ class Schedule:
             raise AttributeError(name)
         if name in ("get_producers", "get_consumers"):
             return partial(self._neighbours, name.removeprefix("get_"))
-        if name in PRIMITIVES:
+        if "sblock" in name:
+            return getattr(self, name.replace("sblock", "block"))
+        if name in PRIMITIVES or name in SAMPLES:
             return partial(self._step, name)
         return absent(f"tvm.tir.Schedule.{name}", [*PRIMITIVES, *vars(Schedule)])
 
@@ -190,30 +162,33 @@ class Schedule:
 
     def _step(self, name: str, *args: Any, **options: Any) -> Any:
         """Apply a primitive; handles to what is new, as TVM gives them."""
-        step = STEPS.get(name, Step(""))
+        names, _, gives = STEPS.get(name, "").partition(" -> ")
         options = {key: value for key, value in options.items() if key not in IGNORED}
         handles = [part for part in (*args, *options.values()) if isinstance(part, Handle)]
         func = handles[0].func if handles else self.func_working_on
         before = self._value(func)
-        after = before.apply(name, *self._arguments(func, step, args, options), **options)
+        values, drawn = self._arguments(func, names, args, options), None
+        if name in SAMPLES:
+            after, drawn = getattr(before, name)(*values, **options)
+        else:
+            after = before.apply(name, *values, **options)
         self.mod = after.mod
         self._values = {**self._values, func: after}
         done = self._traces.get(func, Trace())
         self._traces = {**self._traces, func: Trace((*done, after.trace[-1]))}
         self._renamed = {**self._renamed, **_renamed(func, before, after)}
-        if step.kind is None:
-            return None
-        new = _handles(step.kind, func, _new(step.kind, before, after))
-        return new if step.pick is None else new[step.pick]
+        if not gives:
+            return list(drawn) if isinstance(drawn, tuple) else drawn
+        kind = GIVES[gives.rstrip("s")]
+        new = _handles(kind, func, _new(kind, before, after)) or list(args)
+        return new if gives.endswith("s") else new[0]
 
-    def _arguments(
-        self, func: str, step: Step, args: Sequence[Any], options: dict[str, Any]
-    ) -> list[Any]:
+    def _arguments(self, func: str, called: str, args: Any, options: dict[str, Any]) -> list[Any]:
         """The primitive's arguments, in order; those found by TVM's names leave `options`."""
-        names = [] if step.names.startswith("*") else step.names.split()
+        names = [] if called.startswith("*") else called.split()
         more = list(takewhile(options.__contains__, names[len(args) :]))
         values = [*args, *map(options.pop, more)]
-        values = [self._place(v)[1] if isinstance(v, Handle) else v for v in values]
+        values = [self._place(v)[1] if isinstance(v, Handle) else _number(v) for v in values]
         for at, name in enumerate(names[: len(values)]):
             if "buffer" in name:
                 values[at] = self._buffer(func, values[0], name, values[at])
@@ -226,7 +201,7 @@ class Schedule:
             role, which = which
         if not isinstance(which, int):
             return str(getattr(which, "name", which))
-        known = _operands(_found(BlockRV, self._value(func), block), role)
+        known = operands(_found(BlockRV, self._value(func), block), role)
         if not 0 <= which < len(known):
             why = f'block "{block}" has no buffer {which} to {role}; it has {", ".join(known)}'
             raise ScheduleError(why, code="E105")
@@ -272,12 +247,28 @@ def _new(kind: type[Handle], before: Value, after: Value) -> list[str]:
 
 
 def _renamed(func: str, before: Value, after: Value) -> dict[tuple[str, str], str]:
-    """Blocks that are gone after a step, each with the last new one: what it goes on as."""
-    new = _new(BlockRV, before, after)
+    """Blocks that are gone after a step, each with what it goes on as: the last new one, or the
+    reader that was computed in its place.
+    """
+    new, (step, arguments) = _new(BlockRV, before, after), after.trace[-1]
+    new = [arguments["block"]] if step == "reverse_compute_inline" else new
     return {(func, block): new[-1] for block in _new(BlockRV, after, before) if new}
 
 
-def _operands(block: Block, role: str) -> list[str]:
+def _number(value: Any) -> Any:
+    """An argument in which constants of expressions are the numbers that they are."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_number, value))
+    return value.value if isinstance(value, Const) else value
+
+
+def written(func: PrimFunc) -> dict[str, str]:
+    """The last block that writes a buffer, by the buffer's name."""
+    blocks = nodes_of(func.body, Block)
+    return {name: block.name for block in blocks for name in operands(block, "write")}
+
+
+def operands(block: Block, role: str) -> list[str]:
     """The buffers that a block reads or writes, in order; a reduction does not read its result."""
     written = list(dict.fromkeys(store.buffer.name for store in nodes_of(block, Store)))
     read = dict.fromkeys(load.buffer.name for load in nodes_of(block, Load))

@@ -12,5 +12,6 @@ tir = Namespace("T", {k: v for k, v in vars(own_tir)["_values"].items() if k != 
 """TVM's `T.round` takes halves away from zero, ours to the even one."""
 
 ir_module = ir.ir_module
-_NAMES = {"T": tir, "tir": tir, "R": relax, "relax": Namespace("relax", {"op": relax})}
+tirx = tir
+_NAMES = {"T": tir, "tir": tir, "tirx": tir, "R": relax, "relax": relax}
 parse = from_source = partial(own_parse, meant=_NAMES)

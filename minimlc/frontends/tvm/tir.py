@@ -7,25 +7,14 @@ from typing import Any
 from minimlc.errors import ScheduleError
 from minimlc.frontends.tvm import schedule
 from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, Schedule
+from minimlc.frontends.tvm.table import rows
 from minimlc.rooms import room
 from minimlc.tir import nodes, te
 from minimlc.tir.functions import FUNCTIONS
 
-_NODES = {
-    **{name: name for name in ("Block", "Buffer", "Cast", "For", "IfThenElse", "PrimFunc")},
-    **{name: name for name in ("Select", "Stmt", "Var", "const")},
-    "BufferLoad": "Load",
-    "BufferStore": "Store",
-    "SeqStmt": "Seq",
-    "SBlock": "Block",
-    "IterVar": "BlockIter",
-    "PrimExpr": "Expr",
-    "IntImm": "Const",
-    "FloatImm": "Const",
-}
-"""What TVM calls the nodes of the loop IR."""
+_NAMED = {name: getattr(nodes, node) for name, node in rows(__file__).items()}
+"""The nodes of the loop IR, by TVM's names."""
 
-_NAMED = {name: getattr(nodes, own) for name, own in _NODES.items()}
 MORE = SimpleNamespace(**{**FUNCTIONS, **_NAMED, "all": te.all, "any": te.any})
 
 

@@ -29,10 +29,7 @@ class GlobalVar(str):
 
     result: Type | None = None
 
-    @property
-    def name_hint(self) -> str:
-        """The name."""
-        return str(self)
+    name_hint = property(str)
 
 
 def global_var(name: str, func: Any = None) -> GlobalVar:

@@ -1,6 +1,6 @@
 """`tvm.relax`: graph functions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from minimlc.frontends.tvm.alias import Alias
@@ -16,12 +16,10 @@ from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetIt
 from minimlc.graph.ops import call_op
 from minimlc.script import R
 
-const = R.const
-DataflowVar = Var
+const, call_tir, call_dps_packed, vm_build = R.const, R.call_tir, R.call_dps_packed, vm
+DataflowVar, VarBinding = Var, nodes.Binding
 TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
-call_tir, call_dps_packed = R.call_tir, R.call_dps_packed
 BindingBlock = DataflowBlock = nodes.BindingBlock
-VarBinding = nodes.Binding
 
 
 class DynTensorType(NamedTuple):
@@ -45,13 +43,7 @@ class Call(metaclass=Alias):
 
     kind = nodes.Call
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        op: Any,
-        args: Iterable[Expr],
-        attrs: Mapping[str, Any] | None = None,
-        sinfo_args: Any = None,
-    ) -> nodes.Call:
+    def __new__(cls, op: Any, args: Any, attrs: Any = None, sinfo_args: Any = None) -> Any:
         if not isinstance(op, GlobalVar):
             return call_op(op, *args, **dict(attrs)) if attrs else getattr(operators.op, op)(*args)
         out: Any = sinfo_args[0] if sinfo_args else op.result

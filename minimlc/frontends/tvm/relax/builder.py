@@ -12,6 +12,10 @@ from minimlc.tir.nodes import PrimFunc
 class BlockBuilder(own.BlockBuilder):
     """Builds graph functions and the primitive functions that they call."""
 
+    def function(self, name: str, params: Any = None, attrs: Any = None, private: Any = 0) -> Any:
+        """The graph function `name`; a private one is as any other."""
+        return super().function(name, params, attrs)
+
     def add_func(self, func: Function | PrimFunc, func_name: str) -> GlobalVar:
         """Add a function; its name. A structurally equal one is reused."""
         return global_var(super().add_func(func, str(func_name)), func)

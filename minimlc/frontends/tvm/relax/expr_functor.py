@@ -5,7 +5,7 @@ from typing import Any
 from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.graph import mutator as own
-from minimlc.graph.nodes import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from minimlc.graph.nodes import Expr, Function
 from minimlc.module import IRModule
 from minimlc.node import Node
 
@@ -44,33 +44,24 @@ class PyExprMutator:
     visit_tuple_ = visit_tuple_getitem_ = visit_expr_post_order
 
 
+def _asks(kind: str) -> Any:
+    """The visit of a value that a method of the `PyExprMutator` makes."""
+    return lambda self, value: getattr(self.rewriter, f"visit_{kind}")(self.visit_children(value))
+
+
 class _Visits(own.Mutator):
     """The rewrite that asks a `PyExprMutator`."""
 
     def __init__(self, rewriter: PyExprMutator):
         self.rewriter = rewriter
 
-    @property
-    def builder(self) -> BlockBuilder:
-        return self.rewriter.builder_
+    builder = property(lambda self: self.rewriter.builder_)
 
     def visit_Function(self, func: Function) -> Function:
         return self.rewriter.visit_function_(func)
 
-    def visit_Call(self, call: Call) -> Expr:
-        return self.rewriter.visit_call_(self.visit_children(call))
-
-    def visit_Tuple(self, value: Tuple) -> Expr:
-        return self.rewriter.visit_tuple_(self.visit_children(value))
-
-    def visit_TupleGetItem(self, value: TupleGetItem) -> Expr:
-        return self.rewriter.visit_tuple_getitem_(self.visit_children(value))
-
-    def visit_Constant(self, value: Constant) -> Expr:
-        return self.rewriter.visit_constant_(value)
-
-    def visit_Var(self, var: Var) -> Expr:
-        return self.rewriter.visit_var_(var)
+    visit_Call, visit_Constant, visit_Var = map(_asks, ("call_", "constant_", "var_"))
+    visit_Tuple, visit_TupleGetItem = map(_asks, ("tuple_", "tuple_getitem_"))
 
 
 def mutator(cls: type) -> type:

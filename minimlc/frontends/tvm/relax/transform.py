@@ -1,25 +1,17 @@
 """`tvm.relax.transform`: calls that give passes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
+from minimlc import passes
+from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import Op
+from minimlc.frontends.tvm.table import rows
 from minimlc.graph.nodes import Function
 from minimlc.module import IRModule, Pass
 from minimlc.node import replace
-from minimlc.passes import (
-    bind_params,
-    combine_parallel_matmul,
-    eliminate_common_subexpr,
-    fold_constants,
-    fuse_ops,
-    fuse_tir,
-    legalize,
-    remove_unused,
-    remove_unused_outputs,
-    remove_unused_parameters,
-)
 
 
 def _gives(step: Pass) -> Callable[..., Pass]:
@@ -27,14 +19,11 @@ def _gives(step: Pass) -> Callable[..., Pass]:
     return lambda *_, **__: step
 
 
-def _unchanged(mod: IRModule) -> IRModule:
-    """The module: its values are in this form by themselves."""
-    return mod
-
-
 def _fused(mod: IRModule) -> IRModule:
     """Functions that TVM calls "Primitive" become one loop nest each; what is left over goes."""
-    return remove_unused(fuse_tir(mod.with_functions(dict(map(_marked, mod.entries)))))
+    return passes.remove_unused(
+        passes.fuse_tir(mod.with_functions(dict(map(_marked, mod.entries))))
+    )
 
 
 def _marked(entry: tuple[str, Any]) -> tuple[str, Any]:
@@ -45,31 +34,35 @@ def _marked(entry: tuple[str, Any]) -> tuple[str, Any]:
     return name, replace(func, attrs=(*attrs.items(), ("primitive", True)))
 
 
-FuseOps = _gives(fuse_ops)
-FuseTIR = _gives(_fused)
-FoldConstant = _gives(fold_constants)
-EliminateCommonSubexpr = _gives(eliminate_common_subexpr)
-CombineParallelMatmul = _gives(combine_parallel_matmul)
-RemoveUnusedOutputs = _gives(remove_unused_outputs)
-RemoveUnusedParameters = _gives(remove_unused_parameters)
-AnnotateTIROpPattern = Normalize = NormalizeGlobalVar = CanonicalizeBindings = _gives(_unchanged)
-ConvertToDataflow = TopologicalSort = RemovePurityChecking = ExpandTupleArguments = _gives(
-    _unchanged
-)
+_STEPS = {**vars(passes), "_fused": _fused, "_unchanged": lambda mod: mod}
+MORE = SimpleNamespace(**{name: _gives(_STEPS[step]) for name, step in rows(__file__).items()})
+"""The passes without options of their own."""
 
 
 def LegalizeOps(customize_legalize_map: Mapping[str, Any] | None = None, *_: Any) -> Pass:
     """Operators become loops; functions of (builder, call) by operator come first."""
     chosen = {str(Op.get(name)): func for name, func in (customize_legalize_map or {}).items()}
-    return partial(legalize, overrides=chosen)
+    return partial(passes.legalize, overrides=chosen)
+
+
+def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]], *_: Any) -> Pass:
+    """Images in the first layout named; weights come to OIHW."""
+    return partial(passes.convert_layout, layout=next(iter(desired_layouts.values()), [""])[0])
+
+
+def ToMixedPrecision(out_dtype: str = "float32", *_: Any) -> Pass:
+    """Operands of products in float16, sums in float32."""
+    if out_dtype != "float32":
+        raise CompileError(f"sums are in float32, not in {out_dtype}", code="E230")
+    return passes.to_mixed_precision
 
 
 def DeadCodeElimination(entry_functions: Iterable[str] | None = None) -> Pass:
     """What nothing uses goes."""
-    return partial(remove_unused, entries=list(entry_functions) if entry_functions else None)
+    return partial(passes.remove_unused, entries=list(entry_functions) if entry_functions else None)
 
 
 def BindParams(func_name: str, params: Mapping[Any, Any]) -> Pass:
     """Parameters become constants; they are given by name, or themselves."""
     named = {getattr(param, "name", param): value for param, value in params.items()}
-    return partial(bind_params, params=named, func=func_name)
+    return partial(passes.bind_params, params=named, func=func_name)
