@@ -65,12 +65,17 @@ def _split(site: Site) -> Arguments:
 
 
 def _fuse(site: Site) -> Arguments:
-    varying = [n for n in site.varying() if isinstance(site.loops[n].body, For)]
-    inner = {n: site.loops[n].body.var.name for n in varying}
+    inner = {n: loop.var.name for n in site.varying() if (loop := _only(site, n)) is not None}
     fitting = [(n, name) for n, name in inner.items() if name in site.serial(least=1)]
     if fitting and site.chance(0.5):
         return list(site.rng.choice(fitting)), {}
     return site.several(site.chain(serial=True), least=1 if site.chance(0.1) else 2), {}
+
+
+def _only(site: Site, name: str) -> For | None:
+    """The loop that is all that a loop holds."""
+    inner = site.loops[name].body
+    return inner if isinstance(inner, For) else None
 
 
 def _reorder(site: Site) -> Arguments:
@@ -103,9 +108,9 @@ def _merge(site: Site) -> Arguments:
     if not pairs:
         raise Nothing
     first, second = site.rng.choice(pairs)
-    inner = site.loops[first].body, site.loops[second].body
-    if all(isinstance(loop, For) for loop in inner) and site.chance(0.4):
-        first, second = (loop.var.name for loop in inner)
+    inner, other = _only(site, first), _only(site, second)
+    if inner is not None and other is not None and site.chance(0.4):
+        return [inner.var.name, other.var.name], {}
     return [first, second], {}
 
 
