@@ -153,6 +153,26 @@ def main(A: T.Buffer((8, 4, 4), "int32"), C: T.Buffer((32,), "int32")):
 """
 
 
+def test_a_start_that_comes_in_some_iterations_only_is_none():
+    """At k = 0 the loop over x is shorter: what later iterations add to was never started."""
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4,), "int32")):
+    for k in range(4):
+        for x in range(k + 1):
+            with T.block("O"):
+                vx = T.axis.spatial(4, x)
+                vk = T.axis.reduce(4, k)
+                with T.init():
+                    with T.block("Z"):
+                        C[vx] = 0
+                with T.block("U"):
+                    C[vx] = C[vx] + A[vk, vx]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E117", lambda: sch.cache_write("O", "C"), "C")
+
+
 def test_a_copy_of_what_was_not_started_is_refused():
     own = "vi * 4 + vy"
     mod = mlc.parse(STARTS.format(order="k", started=4, read=own))
@@ -313,6 +333,14 @@ def test_several_blocks_become_one():
     assert mlc.structural_equal(again.mod, one.mod)
 
 
+def test_blocks_inside_of_a_block_become_one():
+    mod = mlc.parse(SCOPE.format(width=4))
+    both = mlc.Schedule(mod).blockize(["B", "C"])
+    assert both.child_blocks("scope") == ["B_C_o"]
+    assert_right(mod, both.mod)
+    assert_right(mod, mlc.Schedule(mod).blockize(["B"]).mod)
+
+
 def test_several_blocks_of_iterations_in_order_are_opaque():
     halo = mlc.parse(UPSCALE.format(index="v // 2"))
     sch = mlc.Schedule(halo).split("j", [None, 4]).compute_at("B", "j_0").blockize(["B", "C"])
@@ -431,6 +459,22 @@ def main(A: T.Buffer((15, 4), "int32"), C: T.Buffer((15, 4), "int32")):
     assert mlc.Schedule(ragged).fuse("i").loops("C") == ["i_fused", "j", "k"]
     refuses("E102", lambda: mlc.Schedule(ragged).fuse("i", "j"), '"j" is not constant')
     refuses("E102", lambda: mlc.Schedule(ragged).reorder("k", "j").fuse("k", "j"))
+
+
+def test_an_extent_that_would_wrap_is_not_fused():
+    text = """
+@T.prim_func
+def main(N: T.Buffer((1,), "int64"), A: T.Buffer((8, 4), "int32")):
+    for j, k in T.grid(T.min(8, {extent}), 4):
+        with T.block("A"):
+            vj = T.axis.spatial(8, j)
+            vk = T.axis.spatial(4, k)
+            A[vj, vk] = A[vj, vk] + 1
+"""
+    low = mlc.Schedule(mlc.parse(text.format(extent="N[0]")))
+    refuses("E102", lambda: low.fuse("j", "k"), "not constant")
+    counted = mlc.parse(text.format(extent="N[0] % 9"))
+    assert_right(counted, mlc.Schedule(counted).fuse("j", "k").mod)
 
 
 UNDER = """
