@@ -292,7 +292,8 @@ def _decompose_padding(site: Site) -> Arguments:
     fitting = []
     for name in site.spatial():
         store = site.blocks[name].body
-        if isinstance(store, Store) and isinstance(store.value, Select) and site.whole(name):
+        whole = site.blocks[name].predicate is None and name not in site.conditional
+        if isinstance(store, Store) and isinstance(store.value, Select) and whole:
             parts = store.value.a, store.value.b
             asks = any(isinstance(n, Load) for n in walk(store.value.condition))
             if any(isinstance(part, Const) for part in parts) and not asks and site.movable(name):
