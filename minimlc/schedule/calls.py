@@ -17,6 +17,7 @@ from minimlc.errors import ScheduleError, near_misses
 from minimlc.literals import Notes
 from minimlc.schedule.primitive import RULES, Rule
 from minimlc.tir.analysis.index_map import IndexMap
+from minimlc.tir.nodes import Const
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,8 +49,9 @@ _OWN: dict[type, Callable[[Any], Any]] = {
 
 
 def frozen(value: Any) -> Any:
-    """Lists as tuples, dictionaries as notes, and numbers and texts of other kinds, such as numpy's
-    or those of an enumeration, as Python's own, all the way down; index maps as text.
+    """Lists as tuples, dictionaries as notes, numbers and texts of other kinds, such as numpy's,
+    constants of programs or those of an enumeration, as Python's own, all the way down; index maps
+    as text.
     """
     if isinstance(value, dict):
         return Notes((key, frozen(each)) for key, each in value.items())
@@ -57,6 +59,8 @@ def frozen(value: Any) -> Any:
         return str(IndexMap.of(value))
     if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
         return value.item()
+    if isinstance(value, Const):
+        return value.value
     for kind, own in _OWN.items():
         if isinstance(value, kind) and not isinstance(value, bool):
             return own(value)

@@ -16,6 +16,7 @@ from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import (
     Block,
     Buffer,
+    Cast,
     Expr,
     For,
     PrimFunc,
@@ -56,7 +57,7 @@ def transform_layout(
     block: str,
     buffer: str,
     index_map: str | Callable[..., Any],
-    pad_value: int | float | None = None,
+    pad_value: int | float | str | Callable[..., Any] | None = None,
 ) -> PrimFunc:
     """Store a buffer's elements in another order: element (i, j) moves to `index_map(i, j)`.
 
@@ -66,8 +67,8 @@ def transform_layout(
     Legal for the function's own buffers where the map is one-to-one on the buffer's indices. Its
     new shape is the smallest that holds them all; what else that holds is never read, for every
     access goes through the map. With `pad_value`, a block `B_pad` before the writing one stores
-    that there. The loops stay as they are: `transform_block_layout` turns those of the writing
-    block the same way.
+    that there: a number, or what a map of the new indices gives. The loops stay as they are:
+    `transform_block_layout` turns those of the writing block the same way.
     """
     # NB: in TVM, a parameter's layout changes too, and the pass behind the caller's back is asked
     # to follow; pad values are written by the writing block itself.
@@ -81,7 +82,11 @@ def transform_layout(
 
 
 def _padded(
-    func: PrimFunc, block: str, old: Buffer, layout: IndexMap, value: int | float
+    func: PrimFunc,
+    block: str,
+    old: Buffer,
+    layout: IndexMap,
+    value: int | float | str | Callable[..., Any],
 ) -> PrimFunc:
     """`func` with a block that writes `value` where the new layout of `old` holds no element."""
     names, place = Names(func), find_block(func, block)
@@ -94,7 +99,8 @@ def _padded(
     if inside is None:
         return func
     iters = fresh_iters(at, padded.shape, names)
-    store = Store(padded, tuple(it.var for it in iters), as_expr(value, padded.dtype))
+    indices = tuple(it.var for it in iters)
+    store = Store(padded, indices, _filling(value, indices, padded.dtype))
     fill = Block(names.block(f"{old.name}_pad"), iters, Unary("not", inside), None, store)
     first = nest(loops, fill)
     refusal = None
@@ -105,6 +111,19 @@ def _padded(
             refusal = error
     assert refusal is not None
     raise refusal
+
+
+def _filling(
+    value: int | float | str | Callable[..., Any], indices: Sequence[Var], dtype: str
+) -> Expr:
+    """What fills a place: a number, or what a map says of the indices there."""
+    if isinstance(value, int | float):
+        return as_expr(value, dtype)
+    map_ = IndexMap.of(value)
+    if len(map_.inputs) != len(indices) or len(map_.outputs) != 1:
+        why = f"pad_value is a map of {len(indices)} indices to one number, got {map_}"
+        refuse("E146", why, hint=f'"{", ".join("ijklmn"[: len(indices)])} -> 0"')
+    return Cast(dtype, map_(indices)[0])
 
 
 @primitive(keeps_order=True)

@@ -20,9 +20,10 @@ from minimlc.schedule.tree import (
     serial_loop,
 )
 from minimlc.tir.analysis.access import Access, accesses, loop_ranges, reads_any
-from minimlc.tir.analysis.arith import constant_value, variables
+from minimlc.tir.analysis.arith import EVERYTHING, constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, commutes, conflicting_pairs, enclosing
+from minimlc.tir.analysis.ranges import is_within
 from minimlc.tir.analysis.regions import is_private
 from minimlc.tir.analysis.simplify import simplify
 from minimlc.tir.analysis.witness import direction_vectors, find_conflict
@@ -175,11 +176,13 @@ def fuse(func: PrimFunc, *loops: str, name: str | None = None) -> PrimFunc:
         refuse("E116", why, hint="reorder first")
     sizes = [constant_extent(loop) for loop in chain[1:]]
     outermost = find_loop(func, order[0])
-    first = loop_ranges((*outermost.loops, chain[0])).variables[chain[0].var][1] + 1
-    if first * prod(sizes) >= 2**63 or 0 in sizes:
-        constant_extent(chain[0])
-    if first * prod(sizes) >= 2**63:
-        refuse("E118", f"{[first, *sizes]} make more iterations than int64 counts", at=chain[0])
+    low, high = loop_ranges(outermost.loops).bounds(chain[0].extent)
+    wraps = not is_within((low * prod(sizes), high * prod(sizes)), EVERYTHING)
+    if wraps or 0 in sizes:
+        first = constant_extent(chain[0])
+        if wraps:
+            why = f"{[first, *sizes]} make more iterations than int64 counts"
+            refuse("E118", why, at=chain[0])
     names = Names(func)
     if name is not None:
         _check_name(name, names)

@@ -158,12 +158,18 @@ def _elsewhere(
     """The reader in a function's source. What it reads there is placed where the call is."""
     before = reader.source, reader.names, reader.scope
     reader.calls.append((reader.source, call))
-    reader.move(source, names, scope)
+    _move(reader, source, names, scope)
     try:
         yield
     finally:
-        reader.move(*before)
+        _move(reader, *before)
         reader.calls.pop()
+
+
+def _move(reader: Any, source: Source, names: Names, scope: dict[str, Any]) -> None:
+    """Read on in another source, where names mean other things."""
+    reader.source, reader.names, reader.scope = source, names, scope
+    reader.error, reader.guard = source.error, source.guard
 
 
 def result(reader: Any, stmts: Sequence[ast.stmt]) -> Any:

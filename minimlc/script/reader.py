@@ -42,11 +42,6 @@ class Reader:
         self.calls: list[tuple[Source, ast.Call]] = []
         self.error, self.guard = source.error, source.guard
 
-    def move(self, source: Source, names: Names, scope: dict[str, Any]) -> None:
-        """Read on in another source, where names mean other things."""
-        self.source, self.names, self.scope = source, names, scope
-        self.error, self.guard = source.error, source.guard
-
     @contextmanager
     def own_names(self) -> Iterator[None]:
         """A suite, which has names of its own."""

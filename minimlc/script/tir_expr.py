@@ -177,7 +177,7 @@ class Loops(Reader):
                     a = float(a)
                 return self.guard(node, tir.select, test, a, b)
             case "**", [a, b]:
-                return self.power(node, a, self.folded(b))
+                return _power(self, node, a, self.folded(b))
             case (("max" | "min"), [_, _, *_]) | (("abs" | "round"), [_]):
                 function = partial(self.guard, node, FUNCTIONS[op])
                 return reduce(function, operands) if len(operands) > 1 else function(*operands)
@@ -189,15 +189,6 @@ class Loops(Reader):
                 return self.guard(node, tir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
-
-    def power(self, node: ast.expr, base: Any, exponent: Any) -> Expr:
-        """`base ** exponent`: a product where the exponent is a number that is not too great."""
-        is_count = isinstance(exponent, int) and isinstance(base, Expr)
-        if not is_count or not 0 <= exponent <= MOST_FACTORS[is_float(base.dtype)]:
-            return self.guard(node, FUNCTIONS["pow"], base, exponent)
-        if exponent == 0:
-            return as_expr(1, base.dtype)
-        return reduce(partial(self.guard, node, tir.binary, "*"), [base] * exponent)
 
     def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
@@ -274,6 +265,16 @@ class Loops(Reader):
             return value
         got = value.dtype if isinstance(value, Expr | Buffer) else type(value).__name__
         raise self.error(node, f"a condition must be bool, got {got}", "E108", hint)
+
+
+def _power(reader: Loops, node: ast.expr, base: Any, exponent: Any) -> Expr:
+    """`base ** exponent`: a product where the exponent is a number that is not too great."""
+    is_count = isinstance(exponent, int) and isinstance(base, Expr)
+    if not is_count or not 0 <= exponent <= MOST_FACTORS[is_float(base.dtype)]:
+        return reader.guard(node, FUNCTIONS["pow"], base, exponent)
+    if exponent == 0:
+        return as_expr(1, base.dtype)
+    return reduce(partial(reader.guard, node, tir.binary, "*"), [base] * exponent)
 
 
 def _result_dtype(reader: Loops, form: Form, call: ast.Call) -> tuple[ast.Call, str]:

@@ -65,12 +65,17 @@ def _split(site: Site) -> Arguments:
 
 
 def _fuse(site: Site) -> Arguments:
-    varying = [n for n in site.varying() if isinstance(site.loops[n].body, For)]
-    inner = {n: site.loops[n].body.var.name for n in varying}
+    inner = {n: loop.var.name for n in site.varying() if (loop := _only(site, n)) is not None}
     fitting = [(n, name) for n, name in inner.items() if name in site.serial(least=1)]
     if fitting and site.chance(0.5):
         return list(site.rng.choice(fitting)), {}
     return site.several(site.chain(serial=True), least=1 if site.chance(0.1) else 2), {}
+
+
+def _only(site: Site, name: str) -> For | None:
+    """The loop that is all that a loop holds."""
+    inner = site.loops[name].body
+    return inner if isinstance(inner, For) else None
 
 
 def _reorder(site: Site) -> Arguments:
@@ -103,9 +108,9 @@ def _merge(site: Site) -> Arguments:
     if not pairs:
         raise Nothing
     first, second = site.rng.choice(pairs)
-    inner = site.loops[first].body, site.loops[second].body
-    if all(isinstance(loop, For) for loop in inner) and site.chance(0.4):
-        first, second = (loop.var.name for loop in inner)
+    inner, other = _only(site, first), _only(site, second)
+    if inner is not None and other is not None and site.chance(0.4):
+        return [inner.var.name, other.var.name], {}
     return [first, second], {}
 
 
@@ -287,7 +292,8 @@ def _decompose_padding(site: Site) -> Arguments:
     fitting = []
     for name in site.spatial():
         store = site.blocks[name].body
-        if isinstance(store, Store) and isinstance(store.value, Select) and site.whole(name):
+        whole = site.blocks[name].predicate is None and name not in site.conditional
+        if isinstance(store, Store) and isinstance(store.value, Select) and whole:
             parts = store.value.a, store.value.b
             asks = any(isinstance(n, Load) for n in walk(store.value.condition))
             if any(isinstance(part, Const) for part in parts) and not asks and site.movable(name):

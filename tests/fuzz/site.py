@@ -293,8 +293,8 @@ class Site:
 def _iter_of(part: Expr) -> Var | None:
     """The variable that an index is, with an offset or backwards."""
     terms = list(linear(part).terms.items())
-    is_one = len(terms) == 1 and abs(terms[0][1]) == 1 and isinstance(terms[0][0].expr, Var)
-    return terms[0][0].expr if is_one else None
+    var = terms[0][0].expr if len(terms) == 1 and abs(terms[0][1]) == 1 else None
+    return var if isinstance(var, Var) else None
 
 
 Arguments = tuple[Sequence[Any], dict[str, Any]]

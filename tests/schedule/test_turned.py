@@ -153,6 +153,26 @@ def main(A: T.Buffer((8, 4, 4), "int32"), C: T.Buffer((32,), "int32")):
 """
 
 
+def test_a_start_that_comes_in_some_iterations_only_is_none():
+    """At k = 0 the loop over x is shorter: what later iterations add to was never started."""
+    text = """
+@T.prim_func
+def main(A: T.Buffer((4, 4), "int32"), C: T.Buffer((4,), "int32")):
+    for k in range(4):
+        for x in range(k + 1):
+            with T.block("O"):
+                vx = T.axis.spatial(4, x)
+                vk = T.axis.reduce(4, k)
+                with T.init():
+                    with T.block("Z"):
+                        C[vx] = 0
+                with T.block("U"):
+                    C[vx] = C[vx] + A[vk, vx]
+"""
+    sch = mlc.Schedule(mlc.parse(text), check=False)
+    refuses("E117", lambda: sch.cache_write("O", "C"), "C")
+
+
 def test_a_copy_of_what_was_not_started_is_refused():
     own = "vi * 4 + vy"
     mod = mlc.parse(STARTS.format(order="k", started=4, read=own))
@@ -313,6 +333,14 @@ def test_several_blocks_become_one():
     assert mlc.structural_equal(again.mod, one.mod)
 
 
+def test_blocks_inside_of_a_block_become_one():
+    mod = mlc.parse(SCOPE.format(width=4))
+    both = mlc.Schedule(mod).blockize(["B", "C"])
+    assert both.child_blocks("scope") == ["B_C_o"]
+    assert_right(mod, both.mod)
+    assert_right(mod, mlc.Schedule(mod).blockize(["B"]).mod)
+
+
 def test_several_blocks_of_iterations_in_order_are_opaque():
     halo = mlc.parse(UPSCALE.format(index="v // 2"))
     sch = mlc.Schedule(halo).split("j", [None, 4]).compute_at("B", "j_0").blockize(["B", "C"])
@@ -433,6 +461,22 @@ def main(A: T.Buffer((15, 4), "int32"), C: T.Buffer((15, 4), "int32")):
     refuses("E102", lambda: mlc.Schedule(ragged).reorder("k", "j").fuse("k", "j"))
 
 
+def test_an_extent_that_would_wrap_is_not_fused():
+    text = """
+@T.prim_func
+def main(N: T.Buffer((1,), "int64"), A: T.Buffer((8, 4), "int32")):
+    for j, k in T.grid(T.min(8, {extent}), 4):
+        with T.block("A"):
+            vj = T.axis.spatial(8, j)
+            vk = T.axis.spatial(4, k)
+            A[vj, vk] = A[vj, vk] + 1
+"""
+    low = mlc.Schedule(mlc.parse(text.format(extent="N[0]")))
+    refuses("E102", lambda: low.fuse("j", "k"), "not constant")
+    counted = mlc.parse(text.format(extent="N[0] % 9"))
+    assert_right(counted, mlc.Schedule(counted).fuse("j", "k").mod)
+
+
 UNDER = """
 @T.prim_func
 def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8, 8), "int32")):
@@ -471,3 +515,66 @@ def test_a_reader_dissolves_into_a_producer_that_makes_all_it_reads():
     some = pair("vi", "B[vi]", 15, 15, "T.where(i < 15 and A[i] > 0)")
     sch = mlc.Schedule(some, check=False)
     refuses("E115", lambda: sch.reverse_compute_inline("C"), "runs only where")
+
+
+SUMS = mlc.parse("""
+@T.prim_func
+def main(A: T.Buffer((8, 8), "int32"), C: T.Buffer((8,), "int32")):
+    B = T.alloc_buffer((8,), "int32")
+    for i in range(8):
+        for k, u in T.grid(8, 1):
+            with T.block("B"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    B[vi] = 0
+                B[vi] = B[vi] + A[vi, vk]
+        with T.block("C"):
+            vi = T.axis.spatial(8, i)
+            C[vi] = B[vi] * 2
+""")
+
+
+def test_a_copy_in_another_layout_stands_before_the_reader():
+    sch = mlc.Schedule(SUMS)
+    cached = sch.reindex_cache_write("B", "B", "local", "i, k -> i // 4, i % 4")
+    assert cached.blocks() == ["B", "B_local", "C"]
+    assert_right(SUMS, cached.mod)
+    rows = sch.split("i", [None, 2]).reindex_cache_write("B", "B", "local", "i, k -> i")
+    assert_right(SUMS, rows.mod)
+    turned = SUMS.script().replace("for i in range(8)", "for k in range(8)")
+    turned = turned.replace("for k, u in T.grid(8, 1)", "for i, u in T.grid(8, 1)")
+    turned = turned.replace("vi = T.axis.spatial(8, i)\n", "vi = T.axis.opaque(8, k)\n")
+    early = mlc.Schedule(mlc.parse(turned), check=False)
+    refuses("E117", lambda: early.reindex_cache_write("B", "B", "local", "i, k -> i"), "elsewhere")
+
+
+def test_a_loop_of_one_iteration_is_factored_too():
+    factored = mlc.Schedule(SUMS).rfactor("u", axis=1)
+    assert "B_rf = T.alloc_buffer((8, 1)" in factored.mod.script()
+    assert_right(SUMS, factored.mod)
+    wide = SUMS.script().replace("T.grid(8, 1)", "T.grid(8, 2)")
+    refuses("E150", lambda: mlc.Schedule(mlc.parse(wide), check=False).rfactor("u"), '"u"')
+
+
+def test_parts_of_a_loop_by_their_extents():
+    parts = mlc.Schedule(CHAIN).loop_partition("i", factors=[2, None, 1])
+    assert [parts.blocks()[n] for n in range(3)] == ["B_head", "B", "B_tail"]
+    assert_right(CHAIN, parts.mod)
+    for factors in ([2, 5], [8], [None, None], [9, -1], [0, 8]):
+        sch = mlc.Schedule(CHAIN)
+        refuses("E118", lambda sch=sch, f=factors: sch.loop_partition("i", factors=f))
+
+
+def test_padding_of_a_layout_by_its_indices():
+    mod = pair("vi", "B[vi]")
+    sch = mlc.Schedule(mod)
+    filled = sch.transform_layout("B", "B", "i -> i // 5, i % 5", pad_value=lambda i, j: i * 5 + j)
+    assert "B[v0, v1] = T.cast(v0 * 5 + v1, " in filled.mod.script()
+    assert_right(mod, filled.mod)
+    assert mlc.structural_equal(mlc.Schedule.replay(mod, filled.trace).mod, filled.mod)
+    for value in ("i -> i", "i, j -> i, j"):
+        refuses(
+            "E146",
+            lambda value=value: sch.transform_layout("B", "B", "i -> i // 5, i % 5", value),
+            "2 indices to one number",
+        )

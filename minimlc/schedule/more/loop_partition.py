@@ -1,7 +1,7 @@
 """Primitives that cut a loop's range into consecutive loops, or run two loops as one."""
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import inf
 from typing import Any
 
@@ -33,7 +33,13 @@ from minimlc.tir.walks import blocks_in, buffers_in, loops_in
 
 
 @primitive(keeps_order=True)
-def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = None) -> PrimFunc:
+def loop_partition(
+    func: PrimFunc,
+    loop: str,
+    points: Sequence[int] | None = None,
+    *,
+    factors: Sequence[int | None] | None = None,
+) -> PrimFunc:
     """Cut a loop's range into consecutive loops, so that the long one needs no guard.
 
         for i in range(n):                for i in range(p):
@@ -42,12 +48,15 @@ def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = Non
                                               S(i_tail + p)
 
     `points` are the first iterations of the second loop and those after it; left out, they are
-    where the conditions inside begin and cease to hold. The longest part keeps the names of loops
+    where the conditions inside begin and cease to hold. Or `factors` are the parts' extents, one of
+    which may be None. The longest part keeps the names of loops
     and blocks, those before it end in `_head`, those after it in `_tail`. Legal where the extent
     is constant: the iterations keep their order.
     """
     target = serial_loop(func, loop)
     extent = constant_extent(target)
+    if factors is not None:
+        points = _points_between(target, extent, factors)
     points = _guard_points(func, target, extent) if points is None else points
     cuts = [0, *_checked_points(target, extent, points), extent]
     parts = list(pairwise(cuts))
@@ -56,6 +65,17 @@ def loop_partition(func: PrimFunc, loop: str, points: Sequence[int] | None = Non
     names = Names(func)
     pieces = [_piece(target, p, names, "" if p == longest else next(endings)) for p in parts]
     return finish(replaced(func, {target: seq(pieces)}))
+
+
+def _points_between(loop: For, extent: int, factors: Sequence[int | None]) -> list[int]:
+    """Where parts of some extents begin, all but the first."""
+    rest = extent - sum(factor for factor in factors if factor is not None)
+    sizes = [rest if factor is None else factor for factor in factors]
+    if sum(sizes) != extent or len(sizes) < 2 or list(factors).count(None) > 1:
+        why = f'loop_partition("{loop.var.name}"): {list(factors)} are not the extents of its parts'
+        hint = f"two or more, at most one of them None; {extent} in all"
+        refuse("E118", why, at=loop, hint=hint)
+    return list(accumulate(sizes[:-1]))
 
 
 def _checked_points(loop: For, extent: int, points: Sequence[int]) -> list[int]:

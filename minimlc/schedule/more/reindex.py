@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NoReturn
 
+from minimlc.dtypes import INDEX
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import End, Names, Space, copy_nest
@@ -27,6 +28,7 @@ from minimlc.tir.analysis.access import Access
 from minimlc.tir.analysis.arith import key, variables
 from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.analysis.inside import escapes
+from minimlc.tir.analysis.regions import enclosing_box
 from minimlc.tir.analysis.wellformed import iter_loop
 from minimlc.tir.nodes import BlockIter, Buffer, Expr, Load, PrimFunc, Store, Var, substitute
 from minimlc.tir.walks import stored_in
@@ -111,14 +113,25 @@ def _with_copy(
         _check_index(use, indices, anchor)
         copy = copy_nest(outside, own, Space(sizes), names, cache.name)
         return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
-    anchor = anchors(use.place)[0]
+    places = anchors(use.place)
+    anchor = next((a for a in places if not unfit_to_write(use, a)), places[0])
     _check_written(use, used, anchor)
     _check_index(use, indices, anchor)
-    copy = copy_nest(own, outside, Space(sizes), names, cache.name)
+    copy = copy_nest(own, outside, _space(use, used, anchor), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     if not is_written(result, use, cache, anchor):
         no_copy(use, f'block "{use.block.name}" does not surely run for all its iters')
     return finish(result)
+
+
+def _space(use: Use, used: Sequence[BlockIter], anchor: Anchor) -> Space:
+    """The values that iters take inside the loops around a copy; outside of loops, all of them."""
+    where = Buffer("values", tuple(it.extent for it in used), INDEX)
+    if not anchor.loops:
+        return Space(where.shape)
+    item = use.mine[0]._replace(buffer=where, indices=tuple(it.value for it in used))
+    fixed = [loop.var for loop in anchor.loops]
+    return Space(where.shape, enclosing_box(where, [item], fixed), anchor.loops)
 
 
 def _layout(

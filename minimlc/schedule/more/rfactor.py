@@ -244,6 +244,8 @@ def _refuse_reducer(block: Block) -> NoReturn:
 def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
     reducing = [it for it in block.iters if it.kind == "R"]
     every = loops_feeding(reducing, [*nest.shared, *nest.own])
+    if constant_value(factor.extent) == 1 and not loops_feeding(block.iters, [factor]):
+        every.append(factor)  # it may be one as well
     both = loops_feeding(_spatial(block), every)
     if factor not in every or factor in both:
         why = f'"{factor.var.name}" is not a reduction loop of block "{block.name}"'

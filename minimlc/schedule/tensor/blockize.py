@@ -28,7 +28,7 @@ from minimlc.tir.analysis.access import (
 )
 from minimlc.tir.analysis.affine import Digit, Digits, DigitSum, terms_of, to_expr
 from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.analysis.wellformed import check_kinds
+from minimlc.tir.analysis.wellformed import check_kinds, iter_loop
 from minimlc.tir.nodes import (
     Block,
     BlockIter,
@@ -127,7 +127,9 @@ def _of_blocks(func: PrimFunc, listed: Sequence[str], label: str, names: Names) 
     ]
     values: dict[Node, Node] = {it.value: it.var for it in iters}
     block = Block(names.block(label), tuple(iters), None, None, substitute(body, values))
-    kinds = tuple(replace(it, kind=_kind(block, it)) for it in iters)
+    outside = (it for stmt in around if isinstance(stmt, Block) for it in stmt.iters)
+    still = (*(stmt for stmt in around if isinstance(stmt, For)), *map(iter_loop, outside))
+    kinds = tuple(replace(it, kind=_kind(block, it, still)) for it in iters)
     return replaced(func, {parts[0]: replace(block, iters=kinds), **dict.fromkeys(parts[1:])})
 
 
@@ -141,11 +143,11 @@ def _innermost(around: Sequence[Stmt]) -> list[For]:
     return [stmt for stmt in reversed(inside) if isinstance(stmt, For)]
 
 
-def _kind(block: Block, it: BlockIter) -> IterKind:
+def _kind(block: Block, it: BlockIter, around: tuple[For, ...]) -> IterKind:
     """Spatial where the values of an iter write apart from each other, else opaque."""
     iters = (replace(each, kind="S" if each is it else "O") for each in block.iters)
     try:
-        check_kinds(replace(block, iters=tuple(iters)), ())
+        check_kinds(replace(block, iters=tuple(iters)), around)
     except VerifyError:
         return "O"
     return "S"

@@ -150,7 +150,10 @@ def _begins_with(write: Access, read: Access, shared: Sequence[Var], depth: int)
     starts = [part for part in write.guards if _is_start(part)]
     first = set[Var]().union(*map(variables, starts)) & {*shared[depth:]}
     others = [part for part in write.guards if not _is_start(part)]
-    if any(variables(part) & first for part in (*write.indices, *others)):
+    extents = [loop.extent for loop in shared_loops(write, read)[depth:]]
+    if any(map(has_loads, extents)):
+        return False
+    if any(variables(part) & first for part in (*write.indices, *others, *extents)):
         return False
     return covers(write, read, [var for var in shared if var not in first])
 
