@@ -20,6 +20,7 @@ from minimlc.errors import (
     RaceError,
     ScheduleError,
     ScriptError,
+    SizeError,
     VerifyError,
 )
 from minimlc.explain import explain
@@ -134,6 +135,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "ScriptError",
+    "SizeError",
     "Step",
     "SymbolicFunc",
     "Target",

@@ -1,6 +1,6 @@
 """Convolution and pooling over images: (batch, channels, height, width), or in another layout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,7 +237,10 @@ def _check_filled(x: Values, window: Window) -> None:
     _check_image(x)
     sizes = zip(x.shape[2:], _image_shape(x, 1, window)[2:], *window, strict=True)
     for size, number, kernel, step, (before, _), apart in sizes:
-        for start in range(-before, number * step - before, step):
+        starts: Iterable[Any] = (-before, (number - 1) * step - before)
+        if isinstance(number, int) and isinstance(step, int):
+            starts = range(-before, number * step - before, step)
+        for start in starts:
             inside = max(start, start % apart)  # its first place that is not before x
             if inside >= min(size, start + kernel * apart):
                 places = f"{kernel} from {start} on, {apart} apart, where x has 0 to {size - 1}"
