@@ -13,6 +13,7 @@ from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.shape import expand_dims, permute_dims, squeeze
 from minimlc.graph.ops.slicing import padded
 from minimlc.graph.ops.values import Values
+from minimlc.sizes import least, most
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, const
 
@@ -320,8 +321,9 @@ def _rounded_up(x: Any, window: Window) -> Window:
     axes = zip(x.shape[2:], window.reach, window.steps, window.around, strict=True)
     for size, reach, step, (before, after) in axes:
         count = -(-(size + before + after - reach) // step) + 1
-        count -= (count - 1) * step >= size + before
-        more = max(0, (count - 1) * step + reach - size - before - after)
+        inside = -(-(size + before) // step)  # start in x or before it
+        count = most(least(count, inside), count - 1)
+        more = most(0, (count - 1) * step + reach - size - before - after)
         around.append((before, after + more))
     return window._replace(around=(around[0], around[1]))
 
