@@ -8,6 +8,7 @@ does, or all refuse the sizes.
 
 import argparse
 import random
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -540,6 +541,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=12, help="calls of each (12)")
     parser.add_argument("--native", type=int, default=12, help="those that are compiled (12)")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")  # of many sizes, of means of nothing
     total, wrong = Counter(), 0
     for seed in range(options.seed, options.seed + options.count):
         try:
