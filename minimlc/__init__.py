@@ -21,6 +21,7 @@ from minimlc.errors import (
     RaceWarning,
     ScheduleError,
     ScriptError,
+    SizeError,
     VerifyError,
 )
 from minimlc.explain import explain
@@ -136,6 +137,7 @@ __all__ = [
     "Schedule",
     "ScheduleError",
     "ScriptError",
+    "SizeError",
     "Step",
     "SymbolicFunc",
     "Target",

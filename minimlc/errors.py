@@ -159,6 +159,10 @@ class CallError(CompileError):
     """A compiled function called with the wrong arguments; native code was not entered."""
 
 
+class SizeError(CompileError, TypeError):
+    """A size that only a call tells, used as a number before."""
+
+
 class BoundsError(CompileError, IndexError):
     """An access outside a buffer, while a program ran with its bounds checked."""
 

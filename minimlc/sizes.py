@@ -1,281 +1,44 @@
-"""Sizes that are known at a call: polynomials in named integers, such as `n` and `n * 2 + 1`.
+"""Sizes that are known at a call: their texts, slices of such axes, and type rules for them.
 
-A `Size` computes with integers and other sizes as an integer does, so the type rules of operators
-know nothing of it. Equal sizes are equal for all values. Where a rule has to decide something else
-(is the kernel larger than the image?), it is decided as for a size that is a large prime: for all
-but small or special ones. What a rule then says is proved where the sizes are numbers, by the same
-rule; what depends on the number itself differs from one `sample` to another.
+`Size` itself, with its arithmetic, is in `minimlc.polynomials`.
 """
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
-from functools import reduce
-from typing import Any, NamedTuple, Union
-from zlib import crc32
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, reduce
+from itertools import count
+from math import inf, isqrt, lcm
+from typing import Any
 
-from minimlc.errors import CompileError, shown
+from minimlc.errors import CompileError, OpError, shown
 from minimlc.node import Node
+from minimlc.polynomials import (
+    Operand,
+    Size,
+    Span,
+    least,
+    most,
+    named,
+    names_in,
+    sampled,
+    size_at,
+)
 
-Operand = Union[int, "Size"]
+__all__ = [
+    "Size",
+    "applied",
+    "bounds_of",
+    "cut",
+    "generic",
+    "least",
+    "most",
+    "names_in",
+    "size_at",
+    "size_of",
+]
 MOST_TEXT = 1000
 """Characters of a size's text, at the most."""
-
-
-class Part(NamedTuple):
-    """A name, or a quotient or remainder that divides into no others."""
-
-    text: str
-    operation: str = ""
-    operands: tuple[Operand, ...] = ()
-
-
-Monomial = tuple[Part, ...]
-_APPLY: dict[str, Callable[[Any, Any], Any]] = {"//": operator.floordiv, "%": operator.mod}
-_PRIMES = (61, 67, 71, 73, 79, 83, 89, 97, 101, 103, 107, 109, 113, 127, 131, 137, 139)
-_SAMPLE: ContextVar[int] = ContextVar("sample", default=0)
-
-
-@contextmanager
-def sample(number: int) -> Iterator[None]:
-    """Inside, sizes are compared as they are for another choice of large primes."""
-    token = _SAMPLE.set(number)
-    try:
-        yield
-    finally:
-        _SAMPLE.reset(token)
-
-
-class Size:
-    """An integer that a call or its data tell: a sum of products of names, with integers before."""
-
-    __slots__ = ("terms",)
-    terms: tuple[tuple[Monomial, int], ...]
-
-    def __init__(self, terms: Mapping[Monomial, int]):
-        ordered = sorted(terms.items(), key=lambda term: (-len(term[0]), term[0]))
-        object.__setattr__(self, "terms", tuple(ordered))
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a size does not change")
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names in it, each once."""
-        return tuple(dict.fromkeys(self._names()))
-
-    def _names(self) -> Iterator[str]:
-        for monomial, _ in self.terms:
-            for part in monomial:
-                if not part.operation:
-                    yield part.text
-                yield from names_in(part.operands)
-
-    def at(self, values: Mapping[str, Any]) -> Any:
-        """The size where names have these values, numbers or sizes; others stay."""
-        return reduce(operator.add, [_term_at(*term, values) for term in self.terms])
-
-    def linear(self) -> tuple[str, int, int] | None:
-        """(name, a, b) of a size that is name * a + b; None of any other."""
-        names, rest = [t for t in self.terms if t[0]], dict(self.terms).get((), 0)
-        if len(names) != 1 or len(names[0][0]) != 1 or names[0][0][0].operation:
-            return None
-        return names[0][0][0].text, names[0][1], rest
-
-    def __int__(self) -> int:
-        """The number that stands for the size in questions that its text does not answer."""
-        return int(self.at({name: _prime(name) for name in self.names}))
-
-    __index__ = __int__
-
-    def __float__(self) -> float:
-        return float(int(self))
-
-    def __bool__(self) -> bool:
-        return int(self) != 0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Size) and self.terms == other.terms
-
-    def __hash__(self) -> int:
-        return hash(self.terms)
-
-    def __str__(self) -> str:
-        texts = [_term_text(monomial, factor) for monomial, factor in self.terms]
-        return " + ".join(texts).replace("+ -", "- ")
-
-    def __repr__(self) -> str:
-        return f'"{self}"'
-
-    def __neg__(self) -> Operand:
-        return self * -1
-
-    def __add__(self, other: Any) -> Any:
-        if not isinstance(other, int | Size):
-            return NotImplemented
-        terms = dict(self.terms)
-        for monomial, factor in _terms(other).items():
-            terms[monomial] = terms.get(monomial, 0) + factor
-        return _number_or_size(terms)
-
-    def __mul__(self, other: Any) -> Any:
-        if not isinstance(other, int | Size):
-            return NotImplemented
-        terms: dict[Monomial, int] = {}
-        for left, a in self.terms:
-            for right, b in _terms(other).items():
-                monomial = tuple(sorted((*left, *right)))
-                terms[monomial] = terms.get(monomial, 0) + a * b
-        return _number_or_size(terms)
-
-    def __sub__(self, other: Any) -> Any:
-        return self + (-other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return -self + other
-
-    def __truediv__(self, other: Any) -> float:
-        return float(self) / float(other)
-
-    def __rtruediv__(self, other: Any) -> float:
-        return float(other) / float(self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return _divided(self, other)[0]
-
-    def __mod__(self, other: Any) -> Any:
-        return _divided(self, other)[1]
-
-    def __rfloordiv__(self, other: int) -> Any:
-        return _divided(other, self)[0]
-
-    def __rmod__(self, other: int) -> Any:
-        return _divided(other, self)[1]
-
-    __radd__, __rmul__ = __add__, __mul__
-
-
-def _comparison(compare: Callable[[int, int], bool]) -> Callable[[Any, Any], bool]:
-    def method(self: Size, other: Any) -> bool:
-        return compare(int(self), int(other) if isinstance(other, Size) else other)
-
-    return method
-
-
-for _name in ("lt", "le", "gt", "ge"):
-    setattr(Size, f"__{_name}__", _comparison(getattr(operator, _name)))
-
-
-def _prime(name: str) -> int:
-    return _PRIMES[(crc32(name.encode()) + 5 * _SAMPLE.get()) % len(_PRIMES)]
-
-
-def _terms(value: Operand) -> Mapping[Monomial, int]:
-    return dict(value.terms) if isinstance(value, Size) else {(): int(value)}
-
-
-def _number_or_size(terms: Mapping[Monomial, int]) -> Operand:
-    known = {monomial: factor for monomial, factor in terms.items() if factor}
-    return Size(known) if any(known) else known.get((), 0)
-
-
-def _named(name: str) -> Size:
-    return Size({(Part(name),): 1})
-
-
-def _term_at(monomial: Monomial, factor: int, values: Mapping[str, Any]) -> Any:
-    if not monomial:
-        return factor
-    product = reduce(operator.mul, [_part_at(part, values) for part in monomial])
-    return product if factor == 1 else product * factor
-
-
-def _part_at(part: Part, values: Mapping[str, Any]) -> Any:
-    if not part.operation:
-        return values.get(part.text, _named(part.text))
-    left, right = (size_at(operand, values) for operand in part.operands)
-    if not isinstance(right, Size) and right == 0:
-        raise CompileError(f"the size {part.text} is divided by 0", code="E136")
-    return _APPLY[part.operation](left, right)
-
-
-def _divided(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """The quotient, rounded down, and the remainder: what divides is taken out first."""
-    if right == 0:
-        raise CompileError(f"the size {left} is divided by 0", code="E136")
-    if left == 0:
-        return 0, 0
-    divisor = _terms(right)
-    if len(divisor) > 1:
-        return (1, 0) if left == right else _opaque(left, right)
-    ((by, number),) = divisor.items()
-    whole: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, factor in _terms(left).items():
-        quotient = _without(monomial, by)
-        if quotient is None or factor % number:
-            rest[monomial] = factor
-        else:
-            whole[quotient] = factor // number
-    exact, left_over = _number_or_size(whole), _number_or_size(rest)
-    if left_over == 0:
-        return exact, 0
-    part, remainder = _opaque(left_over, right)
-    return exact + part, remainder
-
-
-def _opaque(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    if not isinstance(left, Size) and not isinstance(right, Size):
-        return left // right, left % right
-    texts = {sign: f"{_operand(left)} {sign} {_operand(right)}" for sign in _APPLY}
-    parts = [Part(text, sign, (left, right)) for sign, text in texts.items()]
-    quotient, remainder = (Size({(part,): 1}) for part in parts)
-    return quotient, remainder
-
-
-def _without(monomial: Monomial, by: Monomial) -> Monomial | None:
-    """A product without some of its factors; None if it has not all of them."""
-    left = list(monomial)
-    for part in by:
-        if part not in left:
-            return None
-        left.remove(part)
-    return tuple(left)
-
-
-def _operand(value: Operand) -> str:
-    text = str(value)
-    return text if text.isidentifier() or text.isdigit() else f"({text})"
-
-
-def _term_text(monomial: Monomial, factor: int) -> str:
-    several = len(monomial) > 1 or abs(factor) != 1
-    texts = [f"({p.text})" if p.operation and several else p.text for p in monomial]
-    if not texts:
-        return str(factor)
-    sign = "-" if factor < 0 else ""
-    return sign + " * ".join([*texts, *([str(abs(factor))] if abs(factor) != 1 else [])])
-
-
-def size_at(value: Any, values: Mapping[str, Any]) -> Any:
-    """A size, or a tuple with sizes in it, where names have these values."""
-    if isinstance(value, tuple):
-        return tuple([size_at(item, values) for item in value])
-    return value.at(values) if isinstance(value, Size) else value
-
-
-def names_in(values: Any) -> list[str]:
-    """The names of the sizes in a value, and in tuples, each once, in order."""
-    if isinstance(values, Size):
-        return list(values.names)
-    if not isinstance(values, tuple):
-        return []
-    return list(dict.fromkeys(name for value in values for name in names_in(value)))
-
-
-# Text
 
 _SIGNS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -284,55 +47,202 @@ _SIGNS: dict[type, Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
+_CHOICES: dict[str, Callable[[Any, Any], Any]] = {"min": least, "max": most}
+_OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    **_CHOICES,
+}
 
 
 def size_of(value: Any) -> Any:
-    """A size from its text, such as "n * 2 + 1", or from an expression of the loop language; any
-    other value as it is. `CompileError` E136 for a text that is no size.
+    """A size from its text, such as "n * 2 + 1", from an expression of the loop language, or from a
+    name and its bounds, such as ("n", 1, 512); any other value as it is. `CompileError` E136 for a
+    text that is no size.
     """
+    if isinstance(value, tuple) and 2 <= len(value) <= 3 and isinstance(value[0], str | Size):
+        return _bounded(*value)
     text = value if isinstance(value, str) else value.script() if isinstance(value, Node) else None
     if text is None:
         return value
     try:
         return _meaning(ast.parse(text[:MOST_TEXT].strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError):
-        why = f"{shown(text)} is not a size: names and integers with +, -, *, // and %"
+        why = f"{shown(text)} is not a size: names and integers with +, -, *, //, %, min, max"
         raise CompileError(why, code="E136", hint='R.Tensor(("n * 2 + 1", 4), "float32")') from None
 
 
+def _bounded(name: Any, low: Any, high: Any = inf) -> Size:
+    """A name and the numbers that it may be, these included."""
+    size = size_of(name)
+    whole = [isinstance(end, int) and not isinstance(end, bool) for end in (low, high)]
+    plain = isinstance(size, Size) and size.linear() == (str(size), 1, 0)
+    if not plain or not whole[0] or not (whole[1] or high == inf) or not 0 <= low <= high:
+        why = f"a bounded size is a name, its least and its largest number, got {shown(name)}, "
+        raise CompileError(f"{why}{shown(low)}, {shown(high)}", code="E136", hint='("n", 1, 512)')
+    return named(str(size), low, high)
+
+
 def applied(sign: str, *operands: Operand) -> Any:
-    """The operation of that sign on one or two sizes; `CompileError` E136 if there is none."""
-    texts = [f"({each})" for each in operands]
-    return size_of(f" {sign} ".join(texts) if len(texts) > 1 else f"{sign} {texts[0]}")
+    """The operation of that sign on sizes, or numbers; `SizeError` if sizes have none."""
+    if len(operands) > 1 and sign in _OPERATIONS:
+        return reduce(_OPERATIONS[sign], operands)
+    if sign == "-":
+        return -operands[0]
+    return next(size for size in operands if isinstance(size, Size)).refuse(f"an operand of {sign}")
 
 
 def _meaning(tree: ast.expr) -> Any:
     match tree:
         case ast.Name(name):
-            return _named(name)
+            return named(name)
         case ast.Constant(int() as number) if not isinstance(number, bool):
             return number
         case ast.UnaryOp(ast.USub(), inner):
             return -_meaning(inner)
         case ast.BinOp(left, sign, right):
             return _SIGNS[type(sign)](_meaning(left), _meaning(right))
+        case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [_, _, *_] as operands, []) if (
+            name in _CHOICES
+        ):
+            return reduce(_CHOICES[name], map(_meaning, operands))
         case _:
             raise ValueError
 
 
+_Chooser = Callable[[Any, Any], Any]
+_OF_SAMPLES: tuple[_Chooser, _Chooser] = (min, max)
+
+
 def cut(part: slice, size: Operand) -> tuple[Operand, int, Operand]:
-    """Where a slice of an axis starts, its step, and how many elements it has."""
+    """Where a slice of an axis starts, its step, and how many elements it has.
+
+    Ends of other sizes than the axis are compared with it at the call (`c[:n]` of 64 elements has
+    `min(n, 64)`), other ends by a sample (`x[1:]` has `n - 1`).
+    """
     if not names_in((size, part.start, part.stop)):
         places = range(*part.indices(int(size)))
         return places.start, places.step, len(places)
+    others = {*names_in((part.start, part.stop))} - {*names_in(size)}
+    smaller, larger = (least, most) if others else _OF_SAMPLES
     step = 1 if part.step is None else part.step
     low, high = (0, size) if step > 0 else (-1, size - 1)
 
     def place(value: Any, default: Operand) -> Operand:
         value = default if value is None else value + size if value < 0 else value
-        return max(low, min(high, value))
+        return larger(low, smaller(high, value))
 
     start, stop = (low, high) if step > 0 else (high, low)
     start, stop = place(part.start, start), place(part.stop, stop)
     count = (stop - start + step - (1 if step > 0 else -1)) // step
-    return start, step, max(0, count)
+    return start, step, larger(0, count)
+
+
+def bounds_of(values: Any) -> dict[str, Span]:
+    """What is declared of the names in sizes, and in tuples with sizes: the least and the largest
+    number, 0 and infinity where nothing is.
+    """
+    if isinstance(values, tuple):
+        parts = [(name, *span) for value in values for name, span in bounds_of(value).items()]
+    else:
+        own = values.named_parts() if isinstance(values, Size) else ()
+        parts = [(part.text, part.low, part.high) for part in own]
+    known: dict[str, Span] = {}
+    for name, low, high in parts:
+        least_of, most_of = known.get(name, (0, inf))
+        known[name] = max(least_of, low), min(most_of, high)
+        if known[name][0] > known[name][1]:
+            raise CompileError(f"no number is in all bounds that {name} has", code="E136")
+    return known
+
+
+# Type rules
+
+ENDLESS = 10**9
+"""A number from here on, such as the end of a slice, is above all samples of sizes."""
+_DIVISORS = (lcm(*range(1, 17)), 5040, 720, 60, 12, 4, 2, 1)
+
+
+def generic(rule: Callable[[], Any], values: Any) -> Any:
+    """The answer of a rule where the sizes in `values`, a nested tuple, are not known.
+
+    Numbers stand for their names: primes above all numbers in `values`; if the rule refuses these,
+    numbers that are divided by much, then equal ones, then small ones. Two choices of a kind must
+    have one answer. It is right for some sizes: at a call the rule is asked again, of numbers.
+    """
+    refusal: OpError | None = None
+    for choices in zip(_choices(values, 0), _choices(values, 1), strict=True):
+        try:
+            return _agreed(rule, choices)
+        except OpError as error:
+            refusal = refusal or error
+    raise refusal or AssertionError
+
+
+def _agreed(rule: Callable[[], Any], choices: Sequence[Mapping[str, int]]) -> Any:
+    answers = []
+    for choice in choices:
+        with sampled(choice):
+            answers.append(rule())
+    if answers[0] != answers[1]:
+        why = "the result's shape is no formula of the sizes: it differs from one to the other"
+        raise OpError(why, code="E136", hint="a size as a number, or mlc.specialize(mod, ...)")
+    return answers[0]
+
+
+def _choices(values: Any, number: int) -> Iterator[dict[str, int]]:
+    """Numbers for the names in `values`, of four kinds; `number` is 0 for one of each, or 1."""
+    spans, known = bounds_of(values), {*_numbers(values)}
+    names = sorted(spans, reverse=number > 0)  # no two have one order in both
+    first, second = sorted((1, 1, *known, *[int(low) for low, _ in spans.values()]))[-2:]
+    above = min(16 * (first + 1) * (second + 1), ENDLESS // 4)
+    many = lcm(_DIVISORS[0], *known)
+    large = (above // many + 1 + number) * many
+    start = above * (1 + number)
+    yield {name: _prime(start + 997 * at, spans[name]) for at, name in enumerate(names)}
+    for factors in ((2, 3, 5, 7, 11, 13), (1,)):
+        numbers = [large * factors[at % len(factors)] for at in range(len(names))]
+        pairs = zip(names, numbers, strict=True)
+        yield {name: _multiple(size, spans[name], number) for name, size in pairs}
+    small = 2 + 2 * number
+    yield {n: int(min(max(small, low + number), high)) for n, (low, high) in spans.items()}
+
+
+def _numbers(values: Any) -> Iterator[int]:
+    """The numbers in values that sizes are compared with, those in sizes too."""
+    if isinstance(values, tuple):
+        for value in values:
+            yield from _numbers(value)
+    elif isinstance(values, Size):
+        for monomial, factor in values.terms:
+            yield from _numbers((factor, *[part.operands for part in monomial]))
+    elif isinstance(values, int) and 1 < abs(values) < ENDLESS:
+        yield abs(values)
+
+
+@cache
+def _prime(start: int, span: Span) -> int:
+    """The first prime from `start` on; where that is above the bounds, one in the upper part."""
+    low, high = span
+    if start <= high:
+        return next(n for n in count(start) if _is_prime(n))
+    inside = range(int(high), int(max(low - 1, high - 99)), -1)
+    primes = [n for n in inside if _is_prime(n)] or inside
+    return primes[start % len(primes)]
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % by for by in range(2, isqrt(number) + 1))
+
+
+def _multiple(number: int, span: Span, place: int) -> int:
+    """`number`; where that is above the bounds, one inside that has many divisors."""
+    low, high = span
+    if number <= high:
+        return number
+    inside = (int(high) // by * by - place * by for by in _DIVISORS)
+    return next((n for n in inside if n >= max(low, 1)), int(high))

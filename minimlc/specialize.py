@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from minimlc.errors import CompileError, VerifyError, did_you_mean
-from minimlc.graph.nodes import Function, Type, size_names
+from minimlc.errors import CallError, CompileError, did_you_mean
+from minimlc.graph.nodes import Function, Type, declared_sizes, size_names
 from minimlc.graph.sized import data_tell, is_symbolic
-from minimlc.graph.symbolic import instance, is_family, sizes_told
+from minimlc.graph.symbolic import instance, is_family, out_of_bounds, sizes_told
 from minimlc.graph.wellformed import check_function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import Node
@@ -54,9 +54,8 @@ def _specialized(
         return {name: primitive_instance(item, tuple(own.values()))}
     check_told(mod, name)
     own = checked_sizes(name, _sizes(item), sizes)
-    for size, value in own.items():
-        if value < 0:
-            raise CompileError(f"the size {size} is at least 0, got {value}", code="E136")
+    for size, span in out_of_bounds(tuple(declared_sizes(item.params).values()), own):
+        raise CompileError(f"the size {size} is {own[size]}, declared {span}", code="E136")
     return instance_of(mod, name, tuple(own.items())).functions
 
 
@@ -68,7 +67,9 @@ def instance_of(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...] = (
     """
     try:
         return verify(instance(mod, name, sizes))
-    except VerifyError as error:
+    except CallError:
+        raise
+    except CompileError as error:
         at = ", ".join(f"{size} = {value}" for size, value in sizes)
         why = f"{name} is not defined{at and f' for {at}'}: {error.why}"
         place = {"span": error.span, "excerpt": error.excerpt}

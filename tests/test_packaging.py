@@ -44,6 +44,7 @@ ORDER = (
     "minimlc/contents.py",
     "minimlc/display.py",
     "minimlc/node.py",
+    "minimlc/polynomials.py",
     "minimlc/sizes.py",
     "minimlc/literals.py",
     "minimlc/names.py",

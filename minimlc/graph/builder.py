@@ -11,6 +11,7 @@ mod = bb.get()
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from keyword import iskeyword
 from typing import Any
 
@@ -30,13 +31,14 @@ from minimlc.graph.nodes import (
     call_tir,
     constant,
 )
+from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.scope import Scope, refuse
 from minimlc.module import IRModule, not_a_module, reserved_names
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
 from minimlc.sizes import names_in, size_at
 from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc
+from minimlc.tir.nodes import PrimFunc, binary
 
 
 class BlockBuilder:
@@ -100,6 +102,10 @@ class BlockBuilder:
     def emit(self, expr: Expr, name_hint: str = "lv") -> Var:
         """Bind `expr` to a new variable and return that. Calls inside it are bound first."""
         return self._scope("bb.emit(...)").bind(expr, name_hint)
+
+    def match_cast(self, value: Expr, shape: Any, name_hint: str = "lv") -> Var:
+        """Bind `value`, which has `shape`, a shape or a tensor's type: the call checks it."""
+        return self.emit(FUNCTIONS["match_cast"](value, shape), name_hint)
 
     def emit_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Var:
         """Bind a call of the primitive function that `function` computes; see `call_te`."""
@@ -248,7 +254,7 @@ class _Inputs:
         if isinstance(value, np.ndarray):
             value = constant(value)
         if not isinstance(value, Expr):
-            return value
+            return self.size(value)
         if isinstance(value.type, TupleType):
             count = len(value.type.fields)
             items = [TupleGetItem(value, position) for position in range(count)]
@@ -262,7 +268,7 @@ class _Inputs:
         """A size of a placeholder: a formula of variables where calls tell it."""
         for name in names_in(size):
             self.sizes.setdefault(name, te.var(name))
-        return size_at(size, self.sizes)
+        return size_at(size, self.sizes, partial(binary, "min"))
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:

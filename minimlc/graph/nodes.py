@@ -21,13 +21,16 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from minimlc.constants import Attributed
+from minimlc.constants import Attributed, Attributes
 from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
 from minimlc.errors import CompileError, TooLarge, not_compiled, shown
 from minimlc.node import Node, node
-from minimlc.sizes import Size, names_in, size_of
+from minimlc.polynomials import named
+from minimlc.sizes import Size, bounds_of, names_in, size_of
 
 Attrs = tuple[tuple[str, object], ...]
+BOUNDS = "bounds"
+"""The attribute of a function that holds the bounds of its sizes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,11 @@ class TensorType:
         several = isinstance(self.shape, tuple | list)
         shape = tuple(map(size_of, self.shape if several else (self.shape,)))
         for size in shape:
-            if not is_size(size):
+            if not isinstance(size, Size) and not is_size(size):
                 why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
         shape = tuple([size if isinstance(size, Size) else int(size) for size in shape])
-        why = excess(shape, self.dtype)
+        why = excess(tuple([size for size in shape if not isinstance(size, Size)]), self.dtype)
         if why:
             raise CompileError(f"a tensor {why}", code="E135")
         object.__setattr__(self, "shape", shape)
@@ -246,7 +249,7 @@ class Function(Attributed):
     """A graph function: `result` may use the parameters and everything bound.
 
     The attribute `("primitive", True)` marks a group of operators that fusion made, to become one
-    primitive function.
+    primitive function; `("bounds", (("n", 1, 512),))` repeats what the parameters' types declare.
     """
 
     _binds: ClassVar[tuple[str, ...]] = ("params",)
@@ -254,6 +257,13 @@ class Function(Attributed):
     blocks: tuple[BindingBlock, ...]
     result: Expr
     attrs: Attrs = ()
+
+    def __post_init__(self) -> None:
+        rest = tuple([pair for pair in Attributes(self.attrs) if pair[0] != BOUNDS])
+        bounded = tuple([size.bounded for size in declared_sizes(self.params).values()])
+        known = tuple([bounds for bounds in bounded if bounds])
+        object.__setattr__(self, "attrs", (*rest, (BOUNDS, known)) if known else rest)
+        Attributed.__post_init__(self)
 
     def __call__(self, *_: object) -> NoReturn:
         raise not_compiled()
@@ -312,6 +322,8 @@ def constant(value: object, dtype: Any = None) -> Constant:
     With `dtype`, which may be a tensor's type, `CompileError` for numbers that it does not have;
     floats are rounded to it.
     """
+    if isinstance(value, Size):
+        value.refuse("a constant")
     try:
         data = np.array(value, order="C")
     except ValueError as error:
@@ -357,6 +369,12 @@ def call_dps_packed(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
 def call_function(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
     """Call the graph function `callee`; `out` is its result's type."""
     return Call("call", args, (("callee", str(callee)),), out)
+
+
+def declared_sizes(params: Iterable[Var]) -> dict[str, Any]:
+    """The sizes that stand in the types of parameters by name, with all bounds declared there."""
+    shapes = [kind.shape for param in params for kind in tensor_types(param.type)]
+    return {name: named(name, *span) for name, span in bounds_of(tuple(shapes)).items()}
 
 
 def size_names(*types: Type) -> list[str]:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from minimlc.errors import did_you_mean, shown
-from minimlc.graph.nodes import Call, Expr, Tuple, TupleGetItem
+from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleGetItem
 from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op
@@ -95,6 +95,17 @@ def unique(x: Any, *, size: str = "k") -> Expr:
     return Tuple((cut[0], cut[1], inverse, cut[2]))
 
 
+@_checked
+def match_cast(x: Any, shape: Any) -> Call:
+    """x, which has `shape`, a shape or a tensor's type: the call checks it where sizes are known
+    only then. So sizes that are equal are called the same: `match_cast(y, ("n", 4))`. Any dtype.
+    """
+    dtype = getattr(shape, "dtype", x.dtype)
+    if dtype != x.dtype:
+        refuse(f"match_cast: x is {x.dtype}, declared {dtype}", "E202", f'op.cast(x, "{dtype}")')
+    return call_op("match_cast", x, shape=TensorType(getattr(shape, "shape", shape), dtype).shape)
+
+
 def _fields(call: Call) -> list[Any]:
     return [TupleGetItem(call, number) for number in range(len(call.type.fields))]  # type: ignore[union-attr]
 
@@ -105,8 +116,13 @@ def _named(size: Any) -> Any:
     return size
 
 
-OVER: Mapping[str, Callable[..., Any]] = {"first": first, "nonzero": nonzero, "unique": unique}
-"""Functions of operators that tell a size."""
+OVER: Mapping[str, Callable[..., Any]] = {
+    "first": first,
+    "match_cast": match_cast,
+    "nonzero": nonzero,
+    "unique": unique,
+}
+"""Functions of operators that tell a size, or declare them."""
 
 
 class _Functions(Mapping[str, Callable[..., Any]]):

@@ -11,6 +11,7 @@ import numpy as np
 from minimlc.errors import CompileError, OpError, did_you_mean
 from minimlc.graph.nodes import Call, Expr, TensorType, TupleGetItem, TupleType, Var, constant
 from minimlc.graph.ops import OPS, call_op
+from minimlc.sizes import Size
 
 ARITHMETIC = {
     "+": ("add", "add"),
@@ -46,7 +47,7 @@ class NoSuchField(OpError, IndexError):
 
 def _binary(name: str, reflected: bool) -> Callable[[Expr, object], Call]:
     def apply(self: Expr, other: object) -> Call:
-        value = other if isinstance(other, Expr) else constant(other, self.dtype)
+        value = other if isinstance(other, Expr | Size) else constant(other, self.dtype)
         return call_op(name, *((value, self) if reflected else (self, value)))
 
     return apply
@@ -69,7 +70,8 @@ def _field(self: Expr, index: Any) -> TupleGetItem:
     whole = hasattr(index, "__index__")
     if isinstance(self.type, TensorType):
         name, size = _shown(self), (*self.shape, 1)[0]
-        at = int(index) % size if whole and size else 0
+        numbers = isinstance(index, int) and isinstance(size, int) and size
+        at = index % size if numbers else 0
         raise OpError(
             "a tensor of the graph is not indexed; operators take parts of it",
             code="E201",

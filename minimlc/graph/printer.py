@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
+    BOUNDS,
     CONTROL,
     JOINTS,
     Attrs,
@@ -15,6 +16,8 @@ from minimlc.graph.nodes import (
     Function,
     Tuple,
     TupleGetItem,
+    TupleType,
+    Type,
     Var,
     called,
 )
@@ -49,12 +52,13 @@ class GraphPrinter(TirPrinter):
     def graph_function(self, func: Function, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
         self.line(decorator)
-        params = [f"{self.names.declare(p)}: {p.type!r}" for p in func.params]
+        params = [f"{self.names.declare(p)}: {_declared(p.type)}" for p in func.params]
         self.signature(name, params, f" -> {func.result.type!r}")
         outputs = _outputs(func)
         with self.indented():
-            if func.attrs:
-                self.line(f"R.func_attr({dict_literal(func.attrs)})")
+            attrs = tuple([pair for pair in func.attrs if pair[0] != BOUNDS])
+            if attrs:
+                self.line(f"R.func_attr({dict_literal(attrs)})")
             open_before = False
             for block, used in zip(func.blocks, outputs, strict=True):
                 self.binding_block(block, used, open_before)
@@ -137,6 +141,14 @@ class GraphPrinter(TirPrinter):
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
         return "\n".join(self.lines)
+
+
+def _declared(kind: Type) -> str:
+    """A parameter's type, with the bounds of its sizes."""
+    if isinstance(kind, TupleType):
+        return f"R.Tuple({', '.join(map(_declared, kind.fields))})"
+    texts = [(s.bounded or str(s)) if isinstance(s, Size) else s for s in kind.shape]
+    return f"R.Tensor({literal(tuple(texts))}, {quoted(kind.dtype)})"
 
 
 def _option(call: Call, value: object) -> str:

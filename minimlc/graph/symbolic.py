@@ -8,9 +8,10 @@ what was computed. So no pass and no target knows symbolic sizes.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
-from minimlc.errors import CallError
+from minimlc.errors import CallError, CompileError
 from minimlc.graph.control import passed
 from minimlc.graph.nodes import (
     JOINTS,
@@ -32,8 +33,8 @@ from minimlc.graph.nodes import (
 from minimlc.graph.sized import data_tell, is_symbolic, sizes_in, told_by
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames
-from minimlc.node import Mutator, Node, replace, walk
-from minimlc.sizes import Size, names_in, size_at
+from minimlc.node import Mutator, Node, replace, span_of, walk
+from minimlc.sizes import Size, bounds_of, names_in, size_at
 from minimlc.tir.nodes import SymbolicFunc
 from minimlc.tir.symbolic import MOST_INSTANCES, instance_of_call
 from minimlc.tir.symbolic import instance as primitive_instance
@@ -95,7 +96,7 @@ def solved(known: Sequence[Equation]) -> dict[str, Any]:
     for each in telling(known):
         name, factor, rest = each.size.linear()
         value, left_over = (each.value - rest) // factor, (each.value - rest) % factor
-        if left_over != 0 or value < 0:
+        if left_over != 0 or (isinstance(value, int) and value < 0):
             raise _refused(each, f"{each.size} is that for no {name}")
         values[name], places[name] = value, f"{each.name}'s axis {each.axis}"
     for each in known:
@@ -103,7 +104,18 @@ def solved(known: Sequence[Equation]) -> dict[str, Any]:
             names = names_in(each.size)
             origins = [f"{name} = {values[name]} from {places[name]}" for name in names]
             raise _refused(each, " and ".join(origins) or f"it must be {each.size}")
+    for name, span in out_of_bounds(tuple([each.size for each in known]), values):
+        why = f"the size {name} is {values[name]} from {places[name]}, declared {span}"
+        raise CallError(why, code="E604")
     return values
+
+
+def out_of_bounds(sizes: Any, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names whose numbers are outside of the bounds that sizes declare, with these in words."""
+    for name, (low, high) in bounds_of(sizes).items():
+        value = values.get(name, low)
+        if not isinstance(value, Size) and not low <= value <= high:
+            yield name, f"at least {low}" if high == inf else f"from {low} to {high}"
 
 
 def telling(known: Iterable[Equation]) -> list[Any]:
@@ -230,7 +242,11 @@ class _Instance(Mutator):
 
     def visit_Var(self, var: Var) -> Var:
         if var not in self.variables:
-            kind = type_at(var.type, self.sizes)
+            try:
+                kind = type_at(var.type, self.sizes)
+            except CompileError as error:
+                why = f'"{var.name}" is {var.type}: {error.why}'
+                raise CompileError(why, code="E136", span=span_of(var)) from None
             self.variables[var] = var if kind == var.type else Var(var.name, kind)
         return self.variables[var]
 

@@ -242,7 +242,8 @@ class _Check:
         for param, kind in zip(func.params, types, strict=True):
             declared = type_at(param.type, sizes)
             if kind != declared:
-                self.refuse(f'"{name}" takes {param.name}: {declared}, got {kind}', "E225")
+                why = f'"{name}" takes {param.name}: {declared}, got {kind}'
+                self.refuse(why, "E225", f"op.match_cast(value, {declared})" if sizes else "")
         return type_at(func.result.type, sizes)
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:

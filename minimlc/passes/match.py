@@ -11,6 +11,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.graph.nodes import JOINTS, Call, Constant, Expr, Function, Var
 from minimlc.graph.ops.checks import fits, refuse
 from minimlc.node import nodes_of, structural_equal
+from minimlc.sizes import Size
 
 Parts = Mapping[Any, Expr]
 """What each part of a pattern stands for, as far as it is known."""
@@ -83,7 +84,7 @@ def elements(item: Expr) -> np.ndarray | None:
     match item:
         case Constant(data):
             return data
-        case Call("full"):
+        case Call("full") if not isinstance(item.attr("value"), Size):
             return np.array(item.attr("value")).astype(to_numpy(item.dtype))
         case Call("zeros" | "ones"):
             return np.array(item.op == "ones").astype(to_numpy(item.dtype))

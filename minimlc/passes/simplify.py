@@ -205,10 +205,11 @@ TWICE: tuple[Rule, ...] = (
 )
 """Functions that have done all they do."""
 
+SAME_WHERE_TYPES_ARE = ("broadcast_to", "cast", "match_cast", "repeat", "tile", "pad")
 RESHAPES = ("reshape", "flatten", "expand_dims", "squeeze", "batch_flatten")
 turned, converted, flipped, spread = p.permute_dims(x), p.cast(x), p.flip(x), p.broadcast_to(x)
 MOVES: tuple[Rule, ...] = (
-    (_any_of((*RESHAPES, "broadcast_to", "cast", "repeat", "tile", "pad"), x), _if_same_type),
+    (_any_of((*RESHAPES, *SAME_WHERE_TYPES_ARE), x), _if_same_type),
     (p.strided_slice(x), _uncut),
     (turned, _unmoved),
     (p.permute_dims(turned), _permuted_once),

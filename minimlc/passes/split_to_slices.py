@@ -7,6 +7,7 @@ from minimlc.graph.nodes import Call, Expr, TupleGetItem
 from minimlc.graph.ops import call_op
 from minimlc.graph.ops.slicing import pieces_of
 from minimlc.module import IRModule, module_pass
+from minimlc.sizes import names_in
 
 MOST = 8
 """Pieces: of more, each is a small kernel of its own to compile."""
@@ -32,9 +33,10 @@ class _Slices(Mutator):
         if not isinstance(call, Call) or call.op != "split":
             return item
         attrs: dict[str, Any] = dict(call.attrs)
-        axis, pieces = pieces_of(call.args[0].shape, **attrs)
-        bounds = pieces[item.index]
-        if len(pieces) > MOST or not all(isinstance(bound, int) for bound in bounds):
+        if names_in((call.args[0].shape[attrs.get("axis", 0)], attrs["indices_or_sections"])):
             return item
-        begin, end = bounds
+        axis, pieces = pieces_of(call.args[0].shape, **attrs)
+        if len(pieces) > MOST:
+            return item
+        begin, end = pieces[item.index]
         return call_op("strided_slice", call.args[0], begin=begin, end=end, axes=axis)

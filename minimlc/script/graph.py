@@ -23,7 +23,7 @@ from minimlc.script.graph_control import CONTROLS
 from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type
 from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Siblings, Values
 from minimlc.script.source import Names, Source, parameters
-from minimlc.sizes import size_of
+from minimlc.sizes import Size, size_of
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
 
@@ -40,8 +40,8 @@ def parse_function(
         var = graph.Var(reader.unique.take(item.arg), type_)
         reader.scope[item.arg] = var
         params.append(reader.placed(var, item))
-    for name in graph.size_names(*[param.type for param in params]):
-        reader.scope.setdefault(name, size_of(name))
+    for name, size in graph.declared_sizes(params).items():
+        reader.scope.setdefault(name, size)
     for statement in node.body:
         if reader.result is not None:
             raise reader.error(statement, "nothing follows return", "E129")
@@ -103,7 +103,11 @@ def _assign(reader: Values, node: ast.Assign) -> None:
     if isinstance(target, ast.Name) and reader.called(node.value) in ("T.int64", "T.int32"):
         reader.scope[target.id] = size_of(target.id)
         return
-    value = reader.expr(node.value)
+    known = reader.read(node.value)
+    if isinstance(target, ast.Name) and isinstance(known, Size):
+        reader.scope[target.id] = known
+        return
+    value = reader.as_expr(known, node.value)
     if not isinstance(target, ast.Tuple | ast.List):
         _bind(reader, target, value)
         return

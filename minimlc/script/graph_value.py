@@ -27,6 +27,7 @@ from minimlc.graph.normal import Normal
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import OPS
+from minimlc.graph.symbolic import type_at
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.folding import FOLDABLE
@@ -120,7 +121,9 @@ class Values(Reader):
         unknown = [name for name in used if not any(name in names for names in known)]
         with self.own_names() if unknown else nullcontext():
             self.scope.update({name: size_of(name) for name in unknown if name not in self.hidden})
-            value = self.guard(node, size_of, self.read(node))
+            value = self.read(node)
+            if not isinstance(value, tuple) or isinstance(node, ast.Tuple):  # one with bounds
+                value = self.guard(node, size_of, value)
         return value if isinstance(value, Size) else Reader.size(self, node)
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
@@ -202,10 +205,10 @@ class Values(Reader):
         return value
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
-        if all(isinstance(value, int | Size) for value in operands):
+        if all(isinstance(value, bool | int | float | Size) for value in operands):
             return self.guard(node, applied, op, *operands)
         for value in operands:
-            if not isinstance(value, Expr | np.ndarray | bool | int | float):
+            if not isinstance(value, Expr | np.ndarray | bool | int | float | Size):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
         if op == "-" and len(operands) == 1:
             return self.operator(node, FUNCTIONS["negative"], operands, {})
@@ -227,8 +230,20 @@ class Values(Reader):
         if not name.startswith("R.") or base not in FUNCTIONS:
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
+        if base == "match_cast":
+            values[1:] = [self.named_sizes(values[0], kind) for kind in values[1:]]
         function = self.meant(node.func)  # another namespace may call the operator in another way
         return self.operator(node, function, values, options_of(self, node, name))
+
+    def named_sizes(self, x: Any, kind: Any) -> Any:
+        """The type that `x` is matched with: names that are new there mean the sizes of x."""
+        if not isinstance(kind, TensorType) or not isinstance(x, Expr) or x.ndim != kind.ndim:
+            return kind
+        pairs = zip(kind.shape, x.shape, strict=True)
+        new = {str(size): of for size, of in pairs if isinstance(size, Size)}
+        new = {n: of for n, of in new.items() if n.isidentifier() and n not in self.scope}
+        self.scope.update(new)
+        return type_at(kind, new)
 
 
 def options_of(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:

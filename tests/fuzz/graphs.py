@@ -244,7 +244,8 @@ class _Writer:
 
 def _data(param: Var, rng: np.random.Generator) -> np.ndarray:
     low, high = {"b": (0, 2), "u": (0, 4)}.get(param.dtype[0], (-3, 4))
-    return np.asarray(rng.integers(low, high, param.shape)).astype(to_numpy(param.dtype))
+    shape = [int(size) for size in param.shape]  # of a size, by the sample that is drawn with
+    return np.asarray(rng.integers(low, high, shape)).astype(to_numpy(param.dtype))
 
 
 def failures(graphs: Sequence[Graph], target: str, recipes: bool = True) -> list[str]:

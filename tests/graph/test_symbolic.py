@@ -54,9 +54,10 @@ def test_types_are_deduced(name):
 
 
 def test_what_does_not_hold_for_all_sizes_is_refused():
-    refuses("E203", lambda: op.add(x, var("y", "m", 784)), "sizes n and m")
+    refuses("E203", lambda: op.add(x, var("y", "n + 1", 784)), "sizes n and n + 1")
+    refuses("E203", lambda: op.add(x, var("y", 4, 784)), "sizes n and 4", "match_cast")
     refuses("E203", lambda: op.matmul(x, var("y", "n", 4)), "784", "n")
-    refuses("E204", lambda: op.split(x, 2, axis=0), "n elements")
+    refuses("E204", lambda: op.split(x, 3, axis=1), "784 elements")
     refuses("E136", lambda: var("y", "n /"))
 
 

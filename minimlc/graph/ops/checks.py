@@ -25,8 +25,12 @@ def refuse(why: str, code: str = "E203", hint: str = "") -> NoReturn:
 
 
 def fits(value: float, dtype: str) -> bool:
-    """Whether a dtype has a number: floats round; the others neither round nor wrap."""
+    """Whether a dtype has a number: floats round; the others neither round nor wrap. A size is a
+    number at the call.
+    """
     limits = whole_range(dtype)
+    if isinstance(value, Size):
+        return True
     return limits is None or (not isinstance(value, float) and limits[0] <= value <= limits[1])
 
 
@@ -60,15 +64,23 @@ def sizes_of(value: object, name: str) -> tuple[int, ...]:
     return items
 
 
+def may_equal(a: Any, b: Any) -> bool:
+    """Whether two sizes are equal for some values of their names, as far as that is known."""
+    return isinstance(a - b, Size) or a == b
+
+
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that all of `shapes` broadcast to, as numpy's; ValueError if there is none."""
+    """The shape that all of `shapes` broadcast to, as numpy's; ValueError if there is none.
+
+    Of sizes that are equal, the one with the shortest text.
+    """
     ndim = max(map(len, shapes), default=0)
     result = []
     for axis in range(-ndim, 0):
-        sizes = {s[axis] for s in shapes if len(s) >= -axis} - {1}
-        if len(sizes) > 1:
+        sizes = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
+        if any(size != sizes[0] for size in sizes):
             raise ValueError(axis)
-        result.append(sizes.pop() if sizes else 1)
+        result.append(min(sizes, key=lambda size: len(str(size)), default=1))
     return tuple(result)
 
 

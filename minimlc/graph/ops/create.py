@@ -94,7 +94,7 @@ def arange(
         refuse("step is 0", "E204")
     inside = wide(dtype)
     base, by = const(first, inside), const(step, inside)
-    whole = names_in((first, last)) or all(isinstance(v, int) for v in (first, last, step))
+    whole = names_in((first, last, step)) or all(isinstance(v, int) for v in (first, last, step))
     count: Any = -((first - last) // step) if whole else ceil((last - first) / step)
     count = max(0, count)
     return Values((count,), dtype, lambda i: (i.astype(inside) * by + base).astype(dtype))

@@ -17,6 +17,7 @@ from minimlc.graph.ops.record import composite, primitive
 from minimlc.graph.ops.shape import expand_dims, reshape, squeeze
 from minimlc.graph.ops.slicing import inside, strided_slice, take
 from minimlc.graph.ops.values import Values, iota, named, nothing, spread
+from minimlc.sizes import Size
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, index, intrin, select
 
@@ -257,7 +258,7 @@ def _sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
     """The k greatest (or least) elements along `axis` in order, and their indices (int64)."""
     along = axis_of(axis, x.ndim)
-    if not isinstance(k, int) or not 0 <= k <= x.shape[along]:
+    if not isinstance(k, int | Size) or not 0 <= k <= x.shape[along]:
         refuse(
             f"k={k!r} is not between 0 and the {x.shape[along]} elements of axis {along}", "E204"
         )
@@ -282,7 +283,7 @@ def _one_hot(
     """`on_value` at each index along a new axis of `depth` elements, else `off_value`; nowhere for
     an index out of range.
     """
-    if not isinstance(depth, int) or depth < 0:
+    if not isinstance(depth, int | Size) or depth < 0:
         refuse(f"depth is an integer >= 0, got {depth!r}", "E204")
     along = axis_of(axis, indices.ndim + 1)
     places = expand_dims(indices.astype("int64"), axis=along)

@@ -11,6 +11,7 @@ from minimlc.graph.ops.shape import expand_dims, flip, permute_dims, reshape, sq
 from minimlc.graph.ops.slicing import pad, strided_slice
 from minimlc.graph.ops.values import named
 from minimlc.graph.ops.window import conv2d
+from minimlc.sizes import least
 
 
 def _gemm(
@@ -42,7 +43,7 @@ def _diagonal(x: Any) -> Any:
     """The elements of each matrix (the last two axes) whose row is their column."""
     if x.ndim < 2:
         refuse(f"x has {x.ndim} dimension(s), a diagonal needs at least 2")
-    size, rest = min(x.shape[-2:]), "abcdefghijklmnopqrstuvw"[: x.ndim - 2]
+    size, rest = least(*x.shape[-2:]), "abcdefghijklmnopqrstuvw"[: x.ndim - 2]
     square = strided_slice(x, begin=(0, 0), end=(size, size), axes=(-2, -1))
     return einsum((square,), subscripts=f"{rest}xx->{rest}x")
 

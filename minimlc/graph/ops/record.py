@@ -9,7 +9,7 @@ import numpy as np
 
 from minimlc.constants import too_big
 from minimlc.dtypes import dtype_name, dtype_record, to_numpy
-from minimlc.errors import CompileError, OpError, did_you_mean, shown
+from minimlc.errors import CompileError, OpError, SizeError, did_you_mean, shown
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -19,11 +19,11 @@ from minimlc.graph.nodes import (
     TupleType,
     Type,
     constant,
-    size_names,
+    tensor_types,
 )
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import BIND, Values
-from minimlc.sizes import names_in, sample
+from minimlc.sizes import Size, generic, names_in
 
 
 class _Required:
@@ -120,30 +120,17 @@ class Op(NamedTuple):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
-            if size_names(*types) or names_in(tuple(complete.values())):
-                return self._type_of_sizes(types, complete)
+            values = (*[t.shape for kind in types for t in tensor_types(kind)], *complete.values())
+            if names_in(values):
+                return generic(lambda: _type_of(self._values(types, complete)), values)
             return _type_of(self._values(types, complete))
-
-    def _type_of_sizes(self, types: tuple[Type, ...], attrs: Mapping[str, Any]) -> Type:
-        """The result's type where calls tell sizes: the same whatever these are."""
-        one, other = (self._type_of_sample(number, types, attrs) for number in (0, 1))
-        if one != other:
-            why = "the result's shape is no formula of the sizes: it differs from one to the other"
-            refuse(why, "E136", "a size as a number, or mlc.specialize(mod, ...)")
-        return one
-
-    def _type_of_sample(
-        self, number: int, types: tuple[Type, ...], attrs: Mapping[str, Any]
-    ) -> Type:
-        with sample(number):
-            return _type_of(self._values(types, attrs))
 
     @contextmanager
     def refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
         """What is refused inside names the operator, and shows `lines`."""
         try:
             yield
-        except OpError as error:
+        except (OpError, SizeError) as error:
             why, excerpt = f"{self.name}: {error.why}", "\n".join(line[:95] for line in lines)
             raise OpError(why, code=error.code, excerpt=excerpt, hint=error.hint) from None
 
@@ -208,7 +195,13 @@ class Op(NamedTuple):
         own = dict(self.param_dtypes)
         typed: list[Any] = [v for name, v in pairs if name not in own and hasattr(v, "dtype")]
         beside = next((v.dtype if isinstance(v, Expr) else dtype_name(v.dtype) for v in typed), "")
-        return tuple([_expr(name, value, beside) for name, value in pairs])
+        kinds = {name: "int64" if "int64" in of else of[0] for name, of in own.items()}
+        return tuple(
+            [
+                _expr(name, v, kinds.get(name, beside) if isinstance(v, Size) else beside)
+                for name, v in pairs
+            ]
+        )
 
     def _complete(self, attrs: Mapping[str, object]) -> dict[str, Any]:
         """All attributes, defaults filled in, each of its default's kind."""
@@ -224,7 +217,7 @@ class Op(NamedTuple):
                 refuse(f'misses the attribute "{key}"', "E204")
             if isinstance(known[key], bool) and not isinstance(value, bool):
                 refuse(f"{key} is True or False, got {value!r}", "E204")
-            if isinstance(known[key], float) and not isinstance(value, int | float):
+            if isinstance(known[key], float) and not isinstance(value, int | float | Size):
                 refuse(f"{key} is a number, got {value!r}", "E204")
             may_be_missing = known[key] == "" and value in NO_DTYPE
             if key.endswith("dtype") and not may_be_missing:
@@ -280,6 +273,8 @@ def _expr(name: str, value: object, beside: str) -> Expr:
         refuse(f"{name} is left out, and what comes after it is not", "E201", f"{name}: zeros, say")
     if isinstance(value, np.ndarray | np.generic):
         return constant(value)
+    if isinstance(value, Size) and beside:
+        return TABLE["full"].call((), {"shape": (), "value": value, "dtype": beside})
     if not isinstance(value, bool | int | float) or not beside:
         got = f"{type(value).__name__} {value!r}"
         hint = "give a graph variable, a numpy array, or mlc.constant(value, dtype)"

@@ -15,6 +15,7 @@ from minimlc.graph.ops.checks import (
     axes_of,
     axis_of,
     broadcast_shapes,
+    may_equal,
     refuse,
     resized,
     sizes_of,
@@ -126,6 +127,18 @@ def broadcast_to(x: Values, *, shape: Any) -> Values:
     return Values(sizes, x.dtype, lambda *i: read(x, i, sizes))
 
 
+@primitive("match_cast", ALL, lambda x, shape: x)
+def match_cast(x: Values, *, shape: Any) -> Values:
+    """x, which has `shape`: the call checks it where sizes are known only then."""
+    sizes = sizes_of(shape, "shape")
+    if len(sizes) != x.ndim:
+        refuse(f"x has {x.ndim} dimension(s), the shape {sizes} has {len(sizes)}")
+    for axis, (got, size) in enumerate(zip(x.shape, sizes, strict=True)):
+        if not may_equal(got, size):
+            refuse(f"x has {got} elements along axis {axis}, declared {size}")
+    return Values(sizes, x.dtype, lambda *i: x[i])
+
+
 def _flatten(x: Any, *, start_axis: int = 0) -> Any:
     """The axes from `start_axis` on as one."""
     start = axis_of(start_axis, x.ndim, "start_axis") if x.ndim else 0
@@ -197,8 +210,8 @@ def _tile(x: Any, *, repeats: Any) -> Any:
     return reshape(wide, shape=tuple([count * size for count, size in pairs]))
 
 
-def _check_count(count: object) -> None:
-    if not isinstance(count, int) or count < 0:
+def _check_count(count: Any) -> None:
+    if not hasattr(count, "__index__") or count < 0:
         refuse(f"repeats is integers >= 0, got {count!r}", "E204")
 
 

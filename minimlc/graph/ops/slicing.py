@@ -119,6 +119,9 @@ def first(x: Values, count: Values | None = None, *, size: Any) -> Values:
 
 def _pieces(size: int, sections: object) -> list[tuple[int, int]]:
     """Where each piece of an axis starts and ends."""
+    if isinstance(sections, Size):
+        hint = f"indices_or_sections=({sections},)  # two pieces, cut there"
+        refuse(f"the number of pieces is a number, got {sections}", "E204", hint)
     if isinstance(sections, int):
         if sections < 1 or size % sections:
             refuse(f"{size} elements do not split into {sections} equal pieces", "E204")
@@ -258,7 +261,7 @@ def pad(x: Values, *, pad_width: Any, value: float = 0, mode: str = "constant") 
     """
     if mode not in ("constant", "edge", "reflect", "wrap"):
         refuse(f'mode is "constant", "edge", "reflect" or "wrap", got {mode!r}', "E204")
-    if not isinstance(value, int | float | bool):
+    if not isinstance(value, int | float | bool | Size):
         refuse(f"value is a number, got {value!r}", "E204")
     if not fits(value, x.dtype):
         refuse(f"value={value} is not a value of {x.dtype}", "E204")

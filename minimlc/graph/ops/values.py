@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import INDEX
-from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, refuse
+from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, may_equal, refuse
 from minimlc.sizes import Size
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, const, select
@@ -132,11 +132,14 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         return broadcast_shapes(*shapes)
     except ValueError as error:
         axis = error.args[0]
-        sizes = " and ".join(str(s[axis]) for s in shapes if len(s) >= -axis)
+        sizes = [s[axis] for s in shapes if len(s) >= -axis and s[axis] != 1]
+        hint = "along each axis, counted from the last, sizes must be equal or 1"
+        if all(may_equal(size, sizes[0]) for size in sizes):
+            hint = f"op.match_cast(y, ...) where a call must have equal sizes; or {hint}"
         refuse(
             f"the shapes {', '.join(map(str, shapes))} do not broadcast: "
-            f"axis {axis} has sizes {sizes}",
-            hint="along each axis, counted from the last, sizes must be equal or 1",
+            f"axis {axis} has sizes {' and '.join(map(str, sizes))}",
+            hint=hint,
         )
 
 

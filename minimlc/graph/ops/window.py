@@ -1,6 +1,6 @@
 """Convolution and pooling over images: (batch, channels, height, width), or in another layout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.shape import expand_dims, permute_dims, squeeze
 from minimlc.graph.ops.slicing import padded
 from minimlc.graph.ops.values import Values
+from minimlc.sizes import least, most
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, binary, const
 
@@ -237,7 +238,10 @@ def _check_filled(x: Values, window: Window) -> None:
     _check_image(x)
     sizes = zip(x.shape[2:], _image_shape(x, 1, window)[2:], *window, strict=True)
     for size, number, kernel, step, (before, _), apart in sizes:
-        for start in range(-before, number * step - before, step):
+        starts: Iterable[Any] = (-before, (number - 1) * step - before)
+        if isinstance(number, int) and isinstance(step, int):
+            starts = range(-before, number * step - before, step)
+        for start in starts:
             inside = max(start, start % apart)  # its first place that is not before x
             if inside >= min(size, start + kernel * apart):
                 places = f"{kernel} from {start} on, {apart} apart, where x has 0 to {size - 1}"
@@ -317,8 +321,9 @@ def _rounded_up(x: Any, window: Window) -> Window:
     axes = zip(x.shape[2:], window.reach, window.steps, window.around, strict=True)
     for size, reach, step, (before, after) in axes:
         count = -(-(size + before + after - reach) // step) + 1
-        count -= (count - 1) * step >= size + before
-        more = max(0, (count - 1) * step + reach - size - before - after)
+        inside = -(-(size + before) // step)  # start in x or before it
+        count = most(least(count, inside), count - 1)
+        more = most(0, (count - 1) * step + reach - size - before - after)
         around.append((before, after + more))
     return window._replace(around=(around[0], around[1]))
 
