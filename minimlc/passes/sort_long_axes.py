@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import ceil, prod
-from typing import Any
+from math import ceil, inf, prod
+from typing import Any, NamedTuple
 
 from minimlc.dtypes import DTYPES, INDEX, is_float
 from minimlc.graph.mutator import Mutator
@@ -46,41 +46,58 @@ def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModul
     that its memory holds; places are looked for by a thread each. Functions of symbolic sizes stay
     as they are.
     """
-    return (_Sorted if Target.of(target).name in CPUS else _SortedByThreads)()(mod)
+    if Target.of(target).name in CPUS:
+        return _Sorted(Programs(OPERATORS, WRITTEN, argsort, FEW, inf))(mod)
+    operators = ("argsort", "padded_unique", "sort", "topk")
+    return _Sorted(Programs(operators, ("argsort",), argsort_by_threads, 0, MEMORY))(mod)
+
+
+Before = Callable[[str, str], str]
+"""The text of the condition that one element comes before another one."""
+
+
+class Programs(NamedTuple):
+    """Programs for a target: the operators that are replaced, those of them that are written as
+    programs, the text of a sort, the most places of a top-k in one pass, and the bytes of memory
+    for elements, their places, and a copy of both.
+    """
+
+    operators: tuple[str, ...]
+    written: tuple[str, ...]
+    argsort: Callable[[int, int, str, Before], str]
+    few: int
+    memory: float
+
+    def give(self, call: Call) -> bool:
+        """Whether a program gives the value of a call."""
+        if call.op not in self.written:
+            return False
+        return 2 * _size_of(call) * (DTYPES[call.args[0].dtype].bits // 8 + 4) <= self.memory
 
 
 class _Sorted(Mutator):
-    operators: tuple[str, ...] = OPERATORS
-    written: tuple[str, ...] = WRITTEN
-    few = FEW
+    def __init__(self, programs: Programs):
+        self.programs = programs
 
     def visit_Call(self, call: Call) -> Expr:
-        if call.op not in self.operators or size_names(*[arg.type for arg in call.args]):
+        if call.op not in self.programs.operators or size_names(*[arg.type for arg in call.args]):
             return call
         x, attrs = call.args[0], _attrs_of(call)
         if _size_of(call) <= LONG or any(0 in arg.shape for arg in call.args):
             return call
         with binding(self.bound):
-            if call.op in self.written:
-                return self.bound(call) if self.holds(call) else call
-            if call.op == "topk" and attrs["k"] <= self.few:
+            if call.op in self.programs.written:
+                return self.bound(call) if self.programs.give(call) else call
+            if call.op == "topk" and attrs["k"] <= self.programs.few:
                 axis, descending = attrs["axis"], attrs["largest"]
                 order = self.ordered(x, axis=axis, descending=descending, kept=attrs["k"])
                 return Tuple((OPS["take_along_axis"](x, order, axis=axis), order))
             result = OPS[call.op].formula(x, **attrs)
         return Tuple(tuple(result)) if isinstance(result, tuple) else result
 
-    def holds(self, call: Call) -> bool:
-        """Whether a program has the memory for the elements that a call is of."""
-        return True
-
-    def argsort(self, rows: int, size: int, dtype: str, before: "Before") -> str:
-        """The text of the program that puts rows in order."""
-        return argsort(rows, size, dtype, before)
-
     def bound(self, value: Expr) -> Expr:
         """A variable for a value; where a program gives it, for that of a call of the program."""
-        if isinstance(value, Call) and value.op in self.written and self.holds(value):
+        if isinstance(value, Call) and self.programs.give(value):
             program = self.ordered if value.op == "argsort" else self.found
             value = program(*value.args, **_attrs_of(value))
         return value if isinstance(value, Var) else self.builder.emit(value)
@@ -96,7 +113,7 @@ class _Sorted(Mutator):
         if kept:
             text = topk(rows, size, kept, x.dtype, before)
         else:
-            text = self.argsort(rows, size, x.dtype, before)
+            text = self.programs.argsort(rows, size, x.dtype, before)
         order = self.called(text, (table,), (rows, kept or size))
         order = reshape(order, shape=(*(x.shape[other] for other in lead), kept or size))
         back = sorted(range(x.ndim), key=[*lead, along].__getitem__)
@@ -116,18 +133,6 @@ class _Sorted(Mutator):
         return self.bound(call)
 
 
-class _SortedByThreads(_Sorted):
-    operators = ("argsort", "padded_unique", "sort", "topk")
-    written = ("argsort",)
-    few = 0
-
-    def holds(self, call: Call) -> bool:
-        return 2 * _size_of(call) * (DTYPES[call.args[0].dtype].bits // 8 + 4) <= MEMORY
-
-    def argsort(self, rows: int, size: int, dtype: str, before: "Before") -> str:
-        return argsort_by_threads(rows, size, dtype, before)
-
-
 def _size_of(call: Call) -> int:
     """How many elements a call puts in order, or looks for places in."""
     x, attrs = call.args[0], _attrs_of(call)
@@ -144,9 +149,6 @@ def _program(text: str) -> tuple[str, PrimFunc]:
     ((name, func),) = parse(text).entries
     assert isinstance(func, PrimFunc)
     return name, func
-
-
-Before = Callable[[str, str], str]
 
 
 def comparing(dtype: str, descending: bool = False) -> Before:
