@@ -28,7 +28,7 @@ from minimlc.dtypes import INDEX, dtype_record, is_integer, is_size
 from minimlc.errors import CompileError, Span, did_you_mean, identifier, shown
 from minimlc.node import replace, with_span
 from minimlc.tir.functions import FUNCTIONS, of_dtype
-from minimlc.tir.nodes import Const, Expr, ExprLike, Var, as_expr, binary, load, select
+from minimlc.tir.nodes import Const, Expr, ExprLike, Var, as_expr, binary, load, meeting, select
 from minimlc.tir.operators import identity, start_of
 from minimlc.tir.tensors import (
     ReduceAxis,
@@ -152,11 +152,11 @@ def _reduction(op: str, name: str, expr: Any, axis: Any, where: Any, init: Any) 
     return Reduction((value,), (as_expr(start, value.dtype),), axes, (x,), (y,), (combined,))
 
 
-def _number(expr: Any) -> Expr:
-    """An expression of one element, not a tensor or a reduction."""
-    if isinstance(expr, (Tensor, Reduction)):
+def _number(expr: Any, dtype: str | None = None) -> Expr:
+    """An expression of one element, not a tensor or a reduction; Python's numbers as `dtype`."""
+    if isinstance(expr, (Tensor, Reduction, Steps)):
         refuse_as_number(expr)
-    return as_expr(expr)
+    return as_expr(expr, dtype)
 
 
 def _reduce_axes(name: str, exprs: Sequence[Any], axis: Any) -> tuple[ReduceAxis, ...]:
@@ -250,10 +250,14 @@ def in_steps(
 
         te.compute(x.shape, lambda i: te.in_steps(x[i], x.shape, k, lambda y: ((at[k],), new[k])))
     """
+    start = _number(start)
     so_far = Tensor("so_far", _shape(shape), start.dtype)
-    place, value = step(so_far)
+    place, given = step(so_far)
+    value = meeting(_number(given, start.dtype), start.dtype)
+    if value.dtype != start.dtype:
+        refuse(f"te.in_steps: a step gives {value.dtype}, the start is {start.dtype}")
     at = load(so_far, place).indices
-    return Steps(start, _reduce_axes("in_steps", [value], axis), so_far, at, _number(value))
+    return Steps(start, _reduce_axes("in_steps", [value], axis), so_far, at, value)
 
 
 def const(value: int | float | bool, dtype: str | None = None) -> Any:

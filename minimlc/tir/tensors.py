@@ -124,17 +124,18 @@ def refuse(why: str, hint: str = "", span: Span | None = None) -> NoReturn:
     raise CompileError(why, code="E130", span=span, hint=hint)
 
 
-def refuse_as_number(item: Tensor | Reduction, *_: object) -> NoReturn:
+def refuse_as_number(item: Tensor | Reduction | Steps, *_: object) -> NoReturn:
     """What every operator of numbers does to a tensor, and to a reduction."""
     if isinstance(item, Tensor):
         element = f"{item.name}[{', '.join('ijklmn'[: item.ndim])}]"
         why = f'the tensor "{item.name}" is used as a number'
         refuse(why, f"name one of its elements: {element}")
-    why = "a reduction must be the whole expression of its te.compute"
-    refuse(why, "give the reduction a te.compute of its own, and read its result in the next one")
+    what = "a reduction" if isinstance(item, Reduction) else "te.in_steps"
+    hint = f"give {what} a te.compute of its own, and read its result in the next one"
+    refuse(f"{what} must be the whole expression of its te.compute", hint)
 
 
-def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
+def _refuse_product(item: Tensor | Reduction | Steps, *_: object) -> NoReturn:
     try:
         refuse_as_number(item)
     except CompileError as error:
@@ -143,14 +144,14 @@ def _refuse_product(item: Tensor | Reduction, *_: object) -> NoReturn:
 
 
 for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod"):
-    for _kind in (Tensor, Reduction):
+    for _kind in (Tensor, Reduction, Steps):
         setattr(_kind, f"__{_operator}__", refuse_as_number)
         setattr(_kind, f"__r{_operator}__", refuse_as_number)
 for _operator in ("__matmul__", "__rmatmul__"):
-    for _kind in (Tensor, Reduction):
+    for _kind in (Tensor, Reduction, Steps):
         setattr(_kind, _operator, _refuse_product)
 for _operator in ("neg", "lt", "le", "gt", "ge", "float", "index"):
-    for _kind in (Tensor, Reduction):
+    for _kind in (Tensor, Reduction, Steps):
         setattr(_kind, f"__{_operator}__", refuse_as_number)
 
 

@@ -138,3 +138,17 @@ def test_long_formulas_before_them_are_read_once():
     k = axis(4)
     y = te.compute((4,), lambda i: te.in_steps(x[i], (4,), k, lambda y: ((k,), y[k] + x[k])))
     assert len(nodes_of(te.create_prim_func([first, y]), Block)) == 62
+
+
+def test_a_step_gives_what_an_element_is():
+    k = axis(5)
+
+    def stepped(given, start=X):
+        element = lambda i: te.in_steps(start[i, 0], (5,), k, lambda y: ((k,), given))  # noqa: E731
+        return te.compute((5,), element)
+
+    x, y = run(X, stepped(2))
+    np.testing.assert_array_equal(y, [2] * 5)
+    refuses("E130", lambda: stepped(AT[k]), "a step gives int64, the start is float32")
+    number = te.in_steps(X[0, 0], (5,), k, lambda y: ((k,), y[k]))
+    refuses("E130", lambda: number + 1.0, "te.in_steps must be the whole expression")
