@@ -152,7 +152,11 @@ def _declared(kind: Type) -> str:
 
 
 def _option(call: Call, value: object) -> str:
-    """An option's text; a size that data tell has no meaning before, so it is a string."""
+    """An option's text; a size that data tell has no meaning before, so it is a string. Bounds
+    stand where they are declared.
+    """
+    if call.op == "match_cast" and isinstance(value, tuple):
+        value = tuple([s.bounded or s if isinstance(s, Size) else s for s in value])
     return literal(str(value) if call.op == "first" and isinstance(value, Size) else value)
 
 

@@ -118,6 +118,15 @@ def out_of_bounds(sizes: Any, values: Mapping[str, Any]) -> Iterator[tuple[str, 
             yield name, f"at least {low}" if high == inf else f"from {low} to {high}"
 
 
+def check_bounds(kind: Type, sizes: Mapping[str, Any]) -> None:
+    """`CompileError` E136 where sizes are outside of the bounds in a type, as `match_cast` may say
+    them of a value.
+    """
+    shapes = tuple([tensor.shape for tensor in tensor_types(kind)])
+    for name, span in out_of_bounds(shapes, sizes):
+        raise CompileError(f"the size {name} is {sizes[name]}, declared {span}", code="E136")
+
+
 def telling(known: Iterable[Equation]) -> list[Any]:
     """For each size the first equation that has it alone, as `n` or `n * 2 + 1`."""
     first: dict[str, Equation] = {}
@@ -244,6 +253,7 @@ class _Instance(Mutator):
         if var not in self.variables:
             try:
                 kind = type_at(var.type, self.sizes)
+                check_bounds(var.type, self.sizes)
             except CompileError as error:
                 why = f'"{var.name}" is {var.type}: {error.why}'
                 raise CompileError(why, code="E136", span=span_of(var)) from None

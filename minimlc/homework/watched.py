@@ -38,6 +38,9 @@ def watched(taken: Mapping[str, tuple[Any, Exception]]) -> type[np.ndarray]:
             refuse(func)
             return super().__array_function__(func, types, args, options)
 
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return self.view(np.ndarray).__reduce_ex__(protocol)
+
     def _plain(value: Any) -> Any:
         return value.view(np.ndarray) if isinstance(value, Watched) else value
 

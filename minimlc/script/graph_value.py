@@ -231,7 +231,7 @@ class Values(Reader):
             raise self.error(node.func, f"{name} is not a graph expression", "E124")
         values = [self.operand(a) for a in node.args]
         if base == "match_cast":
-            values[1:] = [named_sizes(self, values[0], kind) for kind in values[1:]]
+            values[1:] = [self.guard(node, named_sizes, self, values[0], k) for k in values[1:]]
         function = self.meant(node.func)  # another namespace may call the operator in another way
         return self.operator(node, function, values, options_of(self, node, name))
 
@@ -241,10 +241,15 @@ def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
     if not isinstance(kind, TensorType) or not isinstance(x, Expr) or x.ndim != kind.ndim:
         return kind
     pairs = zip(kind.shape, x.shape, strict=True)
-    new = {str(size): of for size, of in pairs if isinstance(size, Size)}
+    new = {str(size): _bounded(of, size) for size, of in pairs if isinstance(size, Size)}
     new = {n: of for n, of in new.items() if n.isidentifier() and n not in reader.scope}
     reader.scope.update(new)
     return type_at(kind, new)
+
+
+def _bounded(size: Any, declared: Size) -> Any:
+    """A size of a value, with the bounds under which it gets a new name."""
+    return size_of((str(size), *declared.bounded[1:])) if declared.bounded else size
 
 
 def options_of(reader: Values, node: ast.Call, name: str) -> dict[str, Any]:

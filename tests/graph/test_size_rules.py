@@ -1,5 +1,7 @@
 """What operators make of sizes: computed when called, checked there, never guessed."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -262,6 +264,23 @@ def main(x: R.Tensor((n, 4), "float32"), y: R.Tensor((n * 2, 2), "float32")):
     mod = mlc.verify(mlc.parse(text))
     assert mlc.structural_equal(mlc.parse(mod.script()), mod)
     agree(mod, [ONE, np.full((10, 2), 3, "float32")], np.full((10, 2), 3))
+
+
+@pytest.mark.parametrize("size", ['("rows", 2, 4)', '("n", 2, 4)'])
+def test_match_cast_declares_bounds(size):
+    text = f"""
+@R.function
+def main(x: R.Tensor((n, 4), "float32")):
+    z = R.match_cast(x, R.Tensor(({size}, 4), "float32"))
+    return z * n
+"""
+    mod = mlc.verify(mlc.parse(text))
+    for each in (mod, mlc.parse(mod.script())):
+        agree(each, [ONE[:3]], ONE[:3] * 3)
+        for n in (1, 5):
+            call = partial(mlc.interpret, each, "main", ONE[:n])
+            refuses("E136", call, f"n is {n}, declared from 2 to 4")
+    refuses("E136", lambda: mlc.parse(text.replace("(n, 4)", "(n + 1, 4)", 1)), "bounded size")
 
 
 def named(shape, number: int):

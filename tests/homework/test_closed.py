@@ -1,6 +1,8 @@
 """Ways back to what an assignment takes away, and into the process that judges."""
 
+import copy
 import os
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -183,7 +185,11 @@ def by_numpys_functions(a, b):
     return np.where(np.isfinite(low), low + high, 0).astype(a.dtype)
 
 
-@pytest.mark.parametrize("honest", [by_sums, by_loops, by_numpys_functions])
+def by_copies(a, b):
+    return by_sums(pickle.loads(pickle.dumps(a)), copy.deepcopy(b))
+
+
+@pytest.mark.parametrize("honest", [by_sums, by_loops, by_numpys_functions, by_copies])
 def test_an_honest_product_earns_everything(honest):
     assert homework.check(PRODUCT, honest).points == 5
 
