@@ -133,8 +133,10 @@ class Size:
         """Raise the `SizeError` of a size that is used as a number."""
         why = f"the size {self} is known only at a call; here it cannot be {what}"
         name = self.names[0]
-        hint = f"x * {name} of a tensor x, {name} // 2, {name}.min(64) are computed at the call; "
-        hint += f"mlc.specialize(mod, {name}=128) makes it a number"
+        hint = (
+            f"x * {name} of a tensor x, {name} // 2, {name}.min(64) (in a script min({name}, 64)) "
+        )
+        hint += f"are computed at the call; mlc.specialize(mod, {name}=128) makes it a number"
         raise SizeError(why, code="E236", hint=hint)
 
     def __eq__(self, other: object) -> bool:

@@ -257,3 +257,33 @@ def test_what_ipython_keeps_is_not_suggested() -> None:
 def test_a_script_below_a_cell_magic_is_told_of_it(name):
     text = "@T.prim_func\ndef main(A: T.Buffer((8,))):\n    A[0] = 1.0\n"
     refuses("E128", lambda: exec(compile(text, name, "exec"), {"T": T}), "without %%time")
+
+
+MEANT = {
+    "max(x, x)": "R.maximum(x, x)",
+    "abs(x)": "R.abs(x)",
+    "x // 2.0": "R.floor_divide(x, 2.0)",
+    "x > 0 and x < 1": "R.logical_and(x > 0, x < 1)",
+    "x[0]": "R.take(x, R.const(0), axis=0)",
+    "c[:n]": "R.strided_slice(c, (0,), (n,))",
+    "c[1:n, 0:2]": "R.strided_slice(c, (1, 0), (n, 2))",
+}
+
+
+@pytest.mark.parametrize("wrong", MEANT)
+def test_python_of_numbers_names_the_operator_of_tensors(wrong):
+    text = (
+        "@R.function\n"
+        'def main(x: R.Tensor(("n", 4), "float32"), c: R.Tensor((8, 4), "float32")):\n'
+        f"    y = {wrong}\n"
+        "    return y"
+    )
+    with pytest.raises(ScriptError) as caught:
+        parse(text)
+    assert caught.value.hint.startswith(MEANT[wrong])
+    parse(text.replace(wrong, MEANT[wrong]))
+
+
+def test_a_tensor_of_a_script_has_no_shape():
+    text = '@R.function\ndef main(x: R.Tensor(("n", 4), "float32")):\n    return x / x.shape[0]'
+    refuses("E122", lambda: parse(text), 'names such as n of ("n", 4)')

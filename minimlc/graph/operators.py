@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -96,7 +96,12 @@ def _truth(self: Expr) -> bool:
     )
 
 
-def _numpy(self: Expr, ufunc: np.ufunc, method: str, *inputs: object, **_: object) -> NoReturn:
+def _numpy(self: Expr, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Call:
+    """The operator where numpy's numbers stand before a value, `np.float32(2) * x`."""
+    if method == "__call__" and not options and isinstance(inputs[0], np.generic):
+        left, right = inputs[0].item(), inputs[-1]
+        if sign := next((s for s, (_, name) in ARITHMETIC.items() if name == ufunc.__name__), ""):
+            return getattr(right, f"__r{ARITHMETIC[sign][0]}__")(left)
     called = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     name = _OF_NUMPY.get(called, called)
     typed = f'mlc.constant(a, "{self.dtype}")' if isinstance(self.type, TensorType) else "a"

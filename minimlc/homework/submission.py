@@ -4,6 +4,7 @@ A submission file is a zip archive with `submission.json` (programs as script te
 traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
 """
 
+import operator
 import os
 import zipfile
 from collections.abc import Mapping
@@ -31,7 +32,7 @@ def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Re
     `submission` is a function (it runs in a process of its own, within limits), a module or a
     schedule. `seed` chooses the inputs.
     """
-    chosen = find(assignment)
+    chosen, seed = find(assignment), _seed(seed)
     warm()
     return judge(chosen, collect(chosen, submission, seed), seed)
 
@@ -49,7 +50,7 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any], *, seed: int
 
     `HomeworkError` where the path is a folder, or its folder does not exist.
     """
-    file = _path(path).resolve()
+    file, seed = _path(path).resolve(), _seed(seed)
     if not file.parent.is_dir():
         raise HomeworkError(f"there is no folder {file.parent} to write {path} to", code="E801")
     if file.is_dir():
@@ -67,6 +68,14 @@ def export(path: str | os.PathLike, submissions: Mapping[str, Any], *, seed: int
     return outcomes
 
 
+def _seed(seed: Any) -> int:
+    number = operator.index(seed) if hasattr(seed, "__index__") else -1
+    if number < 0:
+        why = f"a seed is an integer that is not negative, got {shown(seed)}"
+        raise HomeworkError(why, code="E802", hint="seed=2931")
+    return number
+
+
 def _path(path: str | os.PathLike) -> Path:
     file = path_of(path)
     if file is None:
@@ -79,7 +88,7 @@ def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 
     """Judge one assignment of a submission file. Never raises for what is in the file. `seed`
     chooses the inputs; of functions of arrays, it is the one that they were exported with.
     """
-    chosen, file = find(assignment), _path(path)
+    chosen, file, seed = find(assignment), _path(path), _seed(seed)
     warm()
     try:
         answer = _load(file, chosen.name)

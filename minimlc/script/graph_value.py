@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc.constants import is_folded
-from minimlc.errors import CompileError, ScriptError, did_you_mean
+from minimlc.errors import CompileError, ScriptError
 from minimlc.graph import nodes as graph
 from minimlc.graph.nodes import (
     Call,
@@ -44,6 +44,22 @@ from minimlc.script.source import Names, Source, unquoted
 from minimlc.sizes import Size, applied, names_in, size_of
 
 Operator = Callable[..., Expr]
+_INSTEAD = {
+    "max": "maximum",
+    "min": "minimum",
+    "//": "floor_divide",
+    "%": "mod",
+    "and": "logical_and",
+    "or": "logical_or",
+    "not": "logical_not",
+    "&": "bitwise_and",
+    "|": "bitwise_or",
+    "^": "bitwise_xor",
+    "~": "bitwise_not",
+    "<<": "left_shift",
+    ">>": "right_shift",
+}
+"""Operators for what Python has of numbers alone."""
 _OPERATORS = {
     **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
     "==": "equal",
@@ -213,8 +229,8 @@ class Values(Reader):
         if op == "-" and len(operands) == 1:
             return self.operator(node, FUNCTIONS["negative"], operands, {})
         if op not in _OPERATORS or len(operands) != 2:
-            hint = f"R.{did_you_mean(op, OPS)}" if op.isalpha() else ""
-            raise self.error(node, f"a graph function cannot hold {op} of tensors", "E124", hint)
+            why = f"a graph function cannot hold {op} of tensors"
+            raise self.error(node, why, "E124", _operator_for(op, node))
         return self.operator(node, FUNCTIONS[_OPERATORS[op]], operands, {})
 
     def instead_of(self, called: str) -> str:
@@ -270,14 +286,37 @@ def _is_about(error: CompileError, option: str | None) -> bool:
     return f'"{option}"' in error.why or f"{option}=" in error.why
 
 
+def _operator_for(op: str, node: ast.expr) -> str:
+    """A hint: the call of the operator that does what Python's `op` does with numbers."""
+    parts = node.args if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    texts = [ast.unparse(part) for part in parts if isinstance(part, ast.expr)]
+    name = _INSTEAD.get(op, op)
+    return f"R.{name}({', '.join(texts)})" if name in OPS and len(texts) <= 2 else ""
+
+
+def _part_of(node: ast.Subscript, axes: int) -> str:
+    """A hint: the operator that takes a part of a tensor."""
+    x, at = ast.unparse(node.value), node.slice
+    places = at.elts if isinstance(at, ast.Tuple) else [at]
+    cuts = [part for part in places if isinstance(part, ast.Slice) and part.upper]
+    if len(cuts) != len(places) or len(cuts) > axes or any(cut.step for cut in cuts):
+        at = ast.Constant(0) if isinstance(at, ast.Slice | ast.Tuple) else at
+        text = ast.unparse(at)
+        place = text if isinstance(at, ast.Name) else f"R.const({text})"
+        return f"R.take({x}, {place}, axis=0), R.strided_slice({x}, (0,), (1,))"
+    begin = ast.unparse(ast.Tuple([cut.lower or ast.Constant(0) for cut in cuts]))
+    end = ast.unparse(ast.Tuple([cut.upper for cut in cuts if cut.upper]))
+    return f"R.strided_slice({x}, {begin}, {end})"
+
+
 @GRAPHS.reads(ast.Subscript)
 def _subscript(reader: Values, node: ast.Subscript) -> Any:
     owner = reader.read(node.value)
     if not isinstance(owner, Expr):
         return element(reader, node, owner)
     if not isinstance(owner.type, TupleType):
-        hint = "R.take(x, indices, axis=0), R.strided_slice(x, ...)"
-        raise reader.error(node, "only a tuple has fields; this is a tensor", "E129", hint)
+        why, axes = "only a tuple has fields; this is a tensor", len(owner.type.shape)
+        raise reader.error(node, why, "E129", _part_of(node, axes))
     index = reader.integer(node.slice, "a field's number")
     count = len(owner.type.fields)
     if not 0 <= index < count:

@@ -287,7 +287,8 @@ def _attribute(reader: Reader, node: ast.Attribute) -> Any:
         with suppress(AttributeError):
             return plain(getattr(owner, node.attr))
     why = f"{ast.unparse(node.value)} has no attribute {node.attr!r}"
-    raise reader.error(node, why, "E122")
+    hint = 'its type has its sizes: numbers, or names such as n of ("n", 4)'
+    raise reader.error(node, why, "E122", hint if node.attr == "shape" else "")
 
 
 @PYTHON.reads(ast.Call)

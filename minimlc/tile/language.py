@@ -152,7 +152,8 @@ class Tiles(Reader):
 
         new, mask = apart(value), None if mask is None else apart(mask)
         whole = Tile(to.shape, lambda at: as_expr(spread(new, at)))
-        kinds = kind * len(place)
+        indirect = any(nodes_of(index, Load) for index in own.indices)
+        kinds = ("O" if indirect else kind) * len(place)  # lanes may meet where data say
         self.emit(own.buffer, whole, lambda at: to.at(at).indices, kinds, op, mask, bool(op))
 
     def assign(self, node: ast.stmt, target: ast.expr, value: Any) -> None:

@@ -190,6 +190,22 @@ CASES = {
         [ROWS[:2], PLACES[:, :2]],
         np.take_along_axis(ROWS[:2], PLACES[:, :2].astype("int64"), 1),
     ),
+    "take": (lambda x, i: R.take(x, i, axis=0), [ROWS, PLACES[0]], ROWS[PLACES[0]]),
+    "take, clipped": (
+        lambda x, i: R.take(x, i, 1, "clip"),
+        [ROWS, np.array([-1, 9])],
+        ROWS[:, [0, 3]],
+    ),
+    "take around": (
+        lambda x, i: R.take(x, i, axis=0, mode="wrap"),
+        [ROWS, np.array([-1, 3])],
+        ROWS[[2, 0]],
+    ),
+    "pad by reflection": (
+        lambda x: R.nn.pad(x, ((0, 0), (2, 1)), pad_mode="reflect"),
+        [ROWS],
+        np.pad(ROWS, ((0, 0), (2, 1)), "reflect"),
+    ),
     "gather_nd": (
         lambda x, i: R.gather_nd(x, i),
         [ROWS, np.array([[2, 3], [0, 1]])],

@@ -29,6 +29,9 @@ ONE = 'R.const(1.0, "float32")'
         (lambda: X > Y, "R.greater(x, y)"),
         (lambda: X >= 1, f"R.greater_equal(x, {ONE})"),
         (lambda: T[1], "t[1]"),
+        (lambda: np.float32(1) * X, f"R.multiply({ONE}, x)"),
+        (lambda: np.float64(1) - X, f"R.subtract({ONE}, x)"),
+        (lambda: np.int64(1) / X, f"R.divide({ONE}, x)"),
     ],
 )
 def test_an_operator_is_a_call(made, text):
@@ -58,3 +61,8 @@ def test_the_lines_to_try_run():
 
 def test_what_a_comparison_gives_is_not_known_yet():
     refuses("E112", lambda: 0 < X < 1, "mlc.op.where")
+
+
+def test_a_vector_has_one_axis():
+    vector = mlc.Var("v", R.Tensor((3,), "float32"))
+    refuses("E203", lambda: X @ vector, "x's last axis is 4, w's only one is 3")

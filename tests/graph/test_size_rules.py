@@ -101,6 +101,7 @@ def test_formulas_of_te_take_a_size_as_an_argument():
     refuses("E236", lambda: builder.call_te(lambda A: scaled(A, x.shape[0]), x))
     refuses("E236", lambda: te.placeholder(x.shape))
     refuses("E236", lambda: mlc.constant(x.shape[0], "float32"))
+    refuses("E201", lambda: op.sqrt(x.shape[0]), "op.full(shape=(), value=n)")
 
 
 def rows(x: Expr, width: int) -> Expr:

@@ -17,6 +17,7 @@ from minimlc.homework.allowed import sentences
 from minimlc.homework.limits import Limits
 from minimlc.homework.questions import questions
 from minimlc.homework.worker import fresh_worker
+from tests.helpers import refuses
 
 pytestmark = pytest.mark.many
 
@@ -199,11 +200,19 @@ def test_an_honest_product_earns_everything(honest):
 
 def test_results_are_for_the_inputs_of_a_seed(tmp_path):
     path = tmp_path / "work.zip"
-    homework.export(path, {"closed.product": by_sums}, seed=7)
+    homework.export(path, {"closed.product": by_sums}, seed=np.int64(7))
     assert homework.grade(path, "closed.product", seed=7).points == 5
     report = homework.grade(path, "closed.product")
     assert report.points == 0 and "inputs of seed 7: export it with seed=0" in report.results[0].why
     assert homework.check(PRODUCT, by_sums, seed=9).points == 5
+
+
+@pytest.mark.parametrize("seed", ["a", None, -1, 1.5])
+def test_a_wrong_seed_costs_no_points(tmp_path, seed):
+    path = tmp_path / "work.zip"
+    refuses("E802", lambda: homework.check(PRODUCT, by_sums, seed=seed), "a seed is an integer")
+    refuses("E802", lambda: homework.export(path, {"closed.product": by_sums}, seed=seed))
+    refuses("E802", lambda: homework.grade(path, PRODUCT, seed=seed))
 
 
 @pytest.mark.parametrize("body", [{}, {"seed": 0}, {"seed": 77}, {"seed": [[]]}])

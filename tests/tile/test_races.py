@@ -113,3 +113,24 @@ def test_sums_of_narrow_integers_have_32_bits():
     mlc.build(narrow)["narrow"](a, b, c, d)
     np.testing.assert_array_equal(c[:, 0], [800, 1600, 8, 100])
     np.testing.assert_array_equal(d[:8], np.cumsum(a[:8], dtype="int32"))
+
+
+@tile.kernel(grid=4)
+def permuted(At: T.Buffer((64,), "int32"), A: T.Buffer((64,)), C: T.Buffer((64,))):
+    lanes = tile.program_id(0) * 16 + tile.arange(0, 16)
+    tile.store(C[tile.load(At[lanes])], tile.load(A[lanes]))
+
+
+@pytest.mark.parametrize("target", ["gpusim", "llvm", "python"])
+def test_a_store_goes_where_data_say(target):
+    places, values = np.random.default_rng(0).permutation(64), np.arange(64, dtype="float32")
+    result = np.zeros(64, "float32")
+    mlc.build(mlc.IRModule.of({"main": permuted}), target)["main"](
+        places.astype("int32"), values, result
+    )
+    np.testing.assert_array_equal(result[places], values)
+
+
+def test_programs_that_data_send_to_one_element_race():
+    lib = mlc.build(mlc.IRModule.of({"main": permuted}), "gpusim")
+    refuses("E618", lambda: lib["main"](*zeros(permuted)), "C[0]")

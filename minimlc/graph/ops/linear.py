@@ -65,6 +65,8 @@ def _matmul(x: Any, w: Any, *, out_dtype: str = "") -> Any:
     _check_axes("x", x)
     _check_axes("w", w)
     vectors = tuple(axis for axis, side in ((-2, x), (-1, w)) if side.ndim == 1)
+    if w.ndim == 1:
+        _check_inner("x's last axis", "w's only one", (x.shape[-1], w.shape[-1]))
     left = expand_dims(x, axis=0) if x.ndim == 1 else x
     right = expand_dims(w, axis=1) if w.ndim == 1 else w
     product = _product(promoted(left, out_dtype), promoted(right, out_dtype))

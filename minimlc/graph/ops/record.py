@@ -278,6 +278,8 @@ def _expr(name: str, value: object, beside: str) -> Expr:
     if not isinstance(value, bool | int | float) or not beside:
         got = f"{type(value).__name__} {value!r}"
         hint = "give a graph variable, a numpy array, or mlc.constant(value, dtype)"
+        if isinstance(value, Size):
+            hint = f"op.full(shape=(), value={value})  # the size as a tensor"
         refuse(f"{name} must be a tensor, got {got[:60]}", "E201", hint)
     if not fits(value, beside) or (beside == "bool" and not isinstance(value, bool)):
         own = dtype_name(np.asarray(value).dtype)

@@ -24,9 +24,12 @@ _ORDERS = rows(__file__)
 _CALLED = {"floor_mod": "mod", "gather_elements": "take_along_axis"}
 """What TVM calls operators, and what they are here."""
 
-_MEANT = {"end": "stop", "fill_value": "value", "pad_value": "value"}
+_MEANT = {"end": "stop", "fill_value": "value", "pad_mode": "mode", "pad_value": "value"}
 """What TVM calls options, and what they are here."""
 
+
+_PLACES = {"fast": "end"}
+"""Modes of `take`: TVM says nothing of places out of range where it is to be fast."""
 
 _FLAGS = ("center", "beta", R.zeros_like), ("scale", "gamma", R.ones_like)
 """Options that leave a tensor out, and what stands for it."""
@@ -115,6 +118,7 @@ _AS: Mapping[str, Callable[..., Expr]] = {
     "batch_norm": _batch_norm,
     "floor_divide": lambda x, y: R.floor_divide(x, y) if x.dtype[0] in "iu" else R.floor(x / y),
     "one_hot": _one_hot,
+    "take": lambda mode, **options: call_op("take", mode=_PLACES.get(mode, mode), **options),
     "topk": _topk,
     **{name: partial(_sums, name) for name in ("cumprod", "cumsum")},
     **{name: partial(_group_norm, name) for name in ("group_norm", "instance_norm")},
