@@ -251,3 +251,9 @@ def test_coarser_quotients_are_the_same_for_all_values():
             at = {var: index(value) for var, value in zip((i, j, k), values, strict=True)}
             want, got = (simplify(substitute(expr, at)) for expr in (given, new))
             assert want.value == got.value
+
+
+def test_bounds_of_64_bits_without_a_sign():
+    """0 - 7 is 2**64 - 7 there, beyond what indices hold."""
+    low, high = Ranges({}).bounds(Cast("uint64", Var("i")) - Const(7, "uint64"))
+    assert low <= 2**64 - 7 <= high

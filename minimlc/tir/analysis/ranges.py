@@ -129,7 +129,7 @@ class Ranges:
         total = linear(expr)
         reach = self.reach(total)
         if not is_within(reach, EVERYTHING):
-            reach = EVERYTHING
+            reach = integer_range(expr.dtype) if is_integer(expr.dtype) else EVERYTHING
         return self._limited(reach, total)
 
     def _limited(self, bounds: Interval, total: Sum[Atom]) -> Interval:
