@@ -263,7 +263,7 @@ def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
     return type_at(kind, new)
 
 
-def _bounded(size: Any, declared: Size) -> Any:
+def _bounded(size: Any, declared: Any) -> Any:
     """A size of a value, with the bounds under which it gets a new name."""
     return size_of((str(size), *declared.bounded[1:])) if declared.bounded else size
 
