@@ -101,6 +101,8 @@ def _assign(reader: Values, node: ast.Assign) -> None:
         reader.siblings = siblings._replace(owners=siblings.owners | {target.id})
         return
     if isinstance(target, ast.Name) and reader.called(node.value) in ("T.int64", "T.int32"):
+        if target.id not in reader.scope:
+            reader.unmeant.add(target.id)
         reader.scope[target.id] = size_of(target.id)
         return
     known = reader.read(node.value)

@@ -102,7 +102,8 @@ class Values(Reader):
 
     What is nested gets a binding of its own, so that calls are in normal form: `bindings` are
     those of the open block, behind the `blocks` that are done. `in_block` names the construct
-    that is read, `outputs` what it keeps; the names that ended with theirs are `hidden`.
+    that is read, `outputs` what it keeps; the names that ended with theirs are `hidden`, and the
+    sizes that have a name but no meaning yet are `unmeant`.
     """
 
     language = GRAPHS
@@ -116,6 +117,7 @@ class Values(Reader):
         self.in_block = ""
         self.outputs: set[str] | None = None
         self.hidden: set[str] = set()
+        self.unmeant: set[str] = set()
         self.attrs: tuple[tuple[str, Any], ...] = ()
         self.result: Expr | None = None
 
@@ -197,6 +199,7 @@ class Values(Reader):
             value = normal.atom(value) if isinstance(value, Tuple) else normal.value(value)
             for name in size_names(value.type):  # data may tell some
                 self.scope.setdefault(name, size_of(name))
+                self.unmeant.discard(name)
                 self.unique.reserve((name,))
             return self.placed(value, node)
         except CompileError as error:
@@ -258,8 +261,10 @@ def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
         return kind
     pairs = zip(kind.shape, x.shape, strict=True)
     new = {str(size): _bounded(of, size) for size, of in pairs if isinstance(size, Size)}
-    new = {n: of for n, of in new.items() if n.isidentifier() and n not in reader.scope}
+    known = reader.scope.keys() - reader.unmeant
+    new = {n: of for n, of in new.items() if n.isidentifier() and n not in known}
     reader.scope.update(new)
+    reader.unmeant.difference_update(new)
     return type_at(kind, new)
 
 

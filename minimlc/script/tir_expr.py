@@ -192,6 +192,7 @@ class Loops(Reader):
 
     def instead_of(self, called: str) -> str:
         name = called.rsplit(".", 1)[-1]
+        name = {"maximum": "max", "minimum": "min"}.get(name, name)  # as numpy calls them
         if name in FUNCTIONS:
             return form_of(name, FUNCTIONS[name]).usage
         return "scripts call T's own functions, for example T.exp(x) or T.max(a, b)"

@@ -265,6 +265,22 @@ def main(x: R.Tensor((n, 4), "float32"), y: R.Tensor((n * 2, 2), "float32")):
     mod = mlc.verify(mlc.parse(text))
     assert mlc.structural_equal(mlc.parse(mod.script()), mod)
     agree(mod, [ONE, np.full((10, 2), 3, "float32")], np.full((10, 2), 3))
+    declared = text.replace("    z =", "    n, rows = T.int64(), T.int64()\n    z =")
+    assert mlc.structural_equal(mlc.parse(declared), mod)
+    unknown = declared.replace("R.ones((rows, 1))", "R.ones((rows, 1)) * k").replace(
+        "n, rows", "k, rows"
+    )
+    refuses("E136", lambda: mlc.verify(mlc.parse(unknown)), "no call tells k")
+
+
+def test_attributes_are_sizes_of_variables_too():
+    n = te.var("n")
+    for end, text in ((n, "n"), (te.min(n, 64), "min(n, 64)"), (n // 2 + 1, "n // 2 + 1")):
+        full = op.full((end,), 1.0, "float32")
+        assert full.type == TensorType((text,), "float32")
+    x = Var("x", TensorType((n, 4), "float32"))
+    assert op.strided_slice(x, (0,), (n // 2,)).type == TensorType(("n // 2", 4), "float32")
+    refuses("E204", lambda: op.full((x,), 1.0, "float32"))
 
 
 @pytest.mark.parametrize("size", ['("rows", 2, 4)', '("n", 2, 4)'])

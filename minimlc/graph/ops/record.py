@@ -23,7 +23,8 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import BIND, Values
-from minimlc.sizes import Size, generic, names_in
+from minimlc.sizes import Size, generic, names_in, size_of
+from minimlc.tir.nodes import Expr as LoopExpr
 
 
 class _Required:
@@ -294,6 +295,8 @@ def _plain(value: object) -> object:
         return tuple(_plain(v) for v in value)
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, LoopExpr):  # of sizes: what types say with variables of loops
+        return size_of(value)
     if isinstance(value, Constant) and not value.shape:
         return value.data.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
