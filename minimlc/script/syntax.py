@@ -48,6 +48,7 @@ def declares(value: ast.expr, name: str) -> bool:
 def declarations(node: ast.stmt, called: Callable[[ast.expr], str]) -> list[ast.stmt]:
     """`m, n = T.int64(), T.int64()` as an assignment for each name; none of anything else."""
     match node:
+        # other nodes: no declarations
         case ast.Assign([ast.Tuple(names)], ast.Tuple(values)) if len(names) == len(values):
             if all(declares(value, called(value)) for value in values):
                 pairs = zip(names, values, strict=True)

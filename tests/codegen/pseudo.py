@@ -11,7 +11,7 @@ from minimlc.runtime.library import Library
 from minimlc.tir.nodes import PrimFunc
 
 FLOATS = ("float32", "float64")
-INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint32")
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")
 SHIFTS = ("shift_left", "shift_right")
 TRUNCATIONS = tuple(f"truncate_{dtype}" for dtype in INTEGERS)
 TABLE = {

@@ -396,11 +396,11 @@ def test_the_null_device_keeps_nothing(monkeypatch, compilations):
 
 PARALLEL = """
 import numpy as np
-from minimlc.runtime import cache, native, team
+from minimlc.runtime import cache, team
 from minimlc.runtime.build import build
 from minimlc.script import parse
 load, used = cache.load_entry, []
-native.load_entry = team.load_entry = lambda key: used.append(key) or load(key)
+cache.load_entry = team.load_entry = lambda key: used.append(key) or load(key)
 text = '@T.prim_func\\ndef main(A: T.Buffer((9,), "int32")):\\n    for i in T.parallel(9):\\n'
 func = parse(text + "        A[i] = A[i] + 1")["main"]
 for cached in (False, True):

@@ -56,7 +56,7 @@ def test_only_what_is_not_filled_is_padded(index_map, padded):
 
 def test_a_pad_value_is_one_of_the_buffers():
     sch = mlc.Schedule(pair())
-    refuses("E118", lambda: sch.transform_layout("B", "B", "i, j -> i, j * 2", pad_value="0"))
+    refuses("E145", lambda: sch.transform_layout("B", "B", "i, j -> i, j * 2", pad_value="0"))
     refuses("E108", lambda: sch.transform_layout("B", "B", "i, j -> i, j * 2", pad_value=0.5))
     refuses("E108", lambda: sch.transform_layout("B", "B", "i, j -> i, j * 2", pad_value=2**40))
 
