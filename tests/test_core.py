@@ -34,29 +34,29 @@ ROOMS = {
     "machine": 486,
     "deploy": 618,
     "recipes": 2672,
-    "frontends": 998,
-    "tile": 416,
+    "frontends": 1000,
+    "tile": 417,
     "apart": 583,
     "tune": 1651,
-    "homework": 2256,
+    "homework": 2265,
     "exercise.py": 203,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2321,
+    "tir": 2326,
     "tir/analysis": 3602,
     "tir/math": 535,
-    "graph": 1781,
-    "graph/ops": 3176,
-    "script": 2727,
+    "graph": 1792,
+    "graph/ops": 3183,
+    "script": 2769,
     "schedule": 2831,
     "passes": 2426,
     "codegen": 214,
     "codegen/llvm": 1794,
     "runtime": 2695,
-    "": 2416,
+    "": 2418,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
