@@ -164,7 +164,7 @@ def test_own_names_keep_their_meaning():
         (lambda x: relax.op.strided_slice(x, begin=(0,), end=(1,)), 'misses "axes"'),
         (lambda x: relax.op.repeat(x, 2), 'misses "axis"'),
         (lambda x: relax.op.arange(0, stop=3), 'has no argument "stop"'),
-        (lambda x: relax.op.take(x, relax.const([0]), 0, "wrap"), "takes 3 argument"),
+        (lambda x: relax.op.take(x, relax.const([0]), 0, "wrap", 1), "takes 4 argument"),
         (lambda x: relax.op.round(x), "tvm.relax.op.round has no counterpart here"),
         (lambda x: R.unique(x), "tvm.relax.op.unique has no counterpart here; instead: mlc.op"),
         (
