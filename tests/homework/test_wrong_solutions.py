@@ -183,11 +183,14 @@ def test_a_recipe_earns_nothing_however_it_is_reached(kind, notebook, tmp_path):
     trick = notebook(text, "trick")
     report = homework.check("hw2.dense", trick)
     assert report.points == 0
-    assert "hw2.dense does not allow mlc." in report.results[0].why, report
+    refusal = "hw2.dense does not allow mlc."
+    if kind == "the garbage collector":
+        refusal = "a submission may not use gc.get_objects"
+    assert refusal in report.results[0].why, report
     said = homework.export(tmp_path / "work.zip", {"hw2.dense": trick})
-    assert "does not allow" in said["hw2.dense"]
+    assert refusal in said["hw2.dense"]
     report = homework.grade(tmp_path / "work.zip", "hw2.dense")
-    assert report.points == 0 and "does not allow" in report.results[0].why
+    assert report.points == 0 and refusal in report.results[0].why
 
 
 @pytest.mark.parametrize("kind", wrong.LEGAL)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
+from minimlc.schedule import trace
 from minimlc.tir.analysis import dependence, wellformed
 
 LOOPS = """
@@ -81,6 +82,7 @@ def held(*, forget: bool) -> Held:
                 item.cache_clear()
         dependence._SYSTEMS.clear()
         wellformed._RIGHT_KINDS.clear()
+        trace._DONE.clear()
     gc.collect()
     process, native = ctypes.CDLL(None), 0.0
     if hasattr(process, "mallinfo2"):
