@@ -1,10 +1,8 @@
 """Sizes that are known at a call: polynomials in named integers, such as `n` and `n * 2 + 1`.
 
-A `Size` computes with integers and other sizes as an integer does, so the type rules of operators
-know nothing of it. Sizes are equal if they are for all values of their names. Any other question
-(is the kernel larger than the image?) has an answer only under `sampled`, where numbers stand for
-the names: `minimlc.sizes.generic` asks type rules so, and what they answer is proved at the call,
-by the same rule. Elsewhere a size is not a number: `SizeError`.
+A `Size` computes as an integer does, and sizes are equal if they are for all values of their names.
+Other questions have answers only under `sampled`, where numbers stand for the names: `sizes.generic`
+asks type rules so, and each call asks them again. Elsewhere a size is no number: `SizeError`.
 """
 
 import operator
