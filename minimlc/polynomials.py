@@ -1,7 +1,7 @@
 """Sizes that are known at a call: polynomials in named integers, such as `n` and `n * 2 + 1`.
 
 A `Size` computes as an integer does, and sizes are equal if they are for all values of their names.
-Other questions have answers only under `sampled`, where numbers stand for the names: `sizes.generic`
+Others have answers only under `sampled`, where numbers stand for the names: `sizes.generic`
 asks type rules so, and each call asks them again. Elsewhere a size is no number: `SizeError`.
 """
 
