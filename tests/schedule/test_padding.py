@@ -97,6 +97,33 @@ def test_padding_is_filled_before_the_loop_of_a_reader_too():
     assert_same(Usual, sch.decompose_padding("B", inner).mod, exact=True)
 
 
+def test_the_reader_may_read_buffers_of_any_rank_besides():
+    @I.ir_module
+    class Weighted:
+        @T.prim_func
+        def main(
+            A: T.Buffer((2, 6), "float32"),
+            W: T.Buffer((3, 2, 3), "float32"),
+            s: T.Buffer((3,), "float32"),
+            C: T.Buffer((3, 6), "float32"),
+        ):
+            P = T.alloc_buffer((2, 8), "float32")
+            for c, x in T.grid(2, 8):
+                with T.block("P"):
+                    vc, vx = T.axis.remap("SS", [c, x])
+                    P[vc, vx] = T.if_then_else(vx < 1 or vx >= 7, T.float32(0), A[vc, vx - 1])
+            for x, c, r, o in T.grid(6, 2, 3, 3):
+                with T.block("C"):
+                    vx, vc, vr, vo = T.axis.remap("SRRS", [x, c, r, o])
+                    with T.init():
+                        C[vo, vx] = T.float32(0)
+                    C[vo, vx] = C[vo, vx] + P[vc, vx + vr] * W[vo, vc, vr] * s[vo]
+
+    sch = mlc.Schedule(Weighted).compute_at("P", "c1")
+    assert_same(Weighted, sch.decompose_padding("P", sch.loops("P")[-1]).mod)
+    assert_same(Weighted, sch.decompose_padding("P", "c1").mod)
+
+
 def test_a_running_value_is_no_padding():
     @I.ir_module
     class Running:

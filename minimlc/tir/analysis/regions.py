@@ -133,7 +133,8 @@ def is_written_before(
             return False
         return starts_inside(read.block, read.loops[depth:], read.loops, read.runs_where)
     read = read._replace(guards=tuple(g for g in read.guards if not reads_any(g, changing)))
-    earlier = [write for write in writes if write.order <= read.order]
+    mine = [write for write in writes if write.buffer is read.buffer]
+    earlier = [write for write in mine if write.order <= read.order]
     for write in earlier:
         shared = [loop.var for loop in shared_loops(write, read)]
         if covers(write, read, shared) or _begins_with(write, read, shared, depth):
