@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from minimlc import printer
+from minimlc import composition, printer  # noqa: F401 (first: it hands the parts)
 from minimlc.errors import (
     BoundsError,
     BuildError,
@@ -37,9 +37,9 @@ from minimlc.graph.nodes import (
 )
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
+from minimlc.parts import room
 from minimlc.printer import named_constants
 from minimlc.registry import register_func
-from minimlc.rooms import room
 from minimlc.script import parse
 from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify

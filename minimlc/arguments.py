@@ -5,7 +5,7 @@ everything that explains runs only after a fault.
 """
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from minimlc.dtypes import DTYPES, to_numpy, whole_range
 from minimlc.errors import CallError, fitting_array, shown
-from minimlc.graph.nodes import Function, TupleType
-from minimlc.node import nodes_of
+from minimlc.kinds import kind_of
+from minimlc.node import Node, nodes_of
 from minimlc.tir.nodes import SCALAR, Buffer, PrimFunc, Store
 
 CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
@@ -40,7 +40,7 @@ def written(func: PrimFunc) -> tuple[Buffer, ...]:
     return tuple(param for param in func.params if param in stored)
 
 
-def parameters_of(func: PrimFunc | Function) -> list[Parameter]:
+def parameters_of(func: Node) -> list[Parameter]:
     """What a call of a function takes; a tuple's fields count one by one."""
     if isinstance(func, PrimFunc):
         results = written(func)
@@ -48,15 +48,8 @@ def parameters_of(func: PrimFunc | Function) -> list[Parameter]:
             Parameter(p.name, p.shape, p.dtype, p in results, p.scope == SCALAR)
             for p in func.params
         ]
-    return [part for param in func.params for part in _fields(param.name, param.type)]
-
-
-def _fields(label: str, kind: Any) -> Iterator[Parameter]:
-    if isinstance(kind, TupleType):
-        for number, part in enumerate(kind.fields):
-            yield from _fields(f"{label}[{number}]", part)
-    else:
-        yield Parameter(label, kind.shape, kind.dtype, False)
+    kind = kind_of(func)
+    return kind.parameters(func) if kind else []
 
 
 class Arguments:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from minimlc.dtypes import to_numpy
-from minimlc.sizes import Size
 
 INLINE_ELEMENTS = 32
 """Constants of the graph level with more elements print as the base64 text of their bytes."""
@@ -23,6 +22,14 @@ class Notes(tuple):
         return dict_literal(self)
 
 
+class Symbol:
+    """A plain value that has no number yet, such as a size that a call tells: its text is what a
+    script has for it.
+    """
+
+    __slots__ = ()
+
+
 def literal(value: object) -> str:
     """A plain value (number, string, None, type, tuple of these, notes) as Python source."""
     if isinstance(value, Notes):
@@ -34,7 +41,7 @@ def literal(value: object) -> str:
     if isinstance(value, tuple):
         inner = ", ".join(map(literal, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
-    if isinstance(value, Size):
+    if isinstance(value, Symbol):
         return str(value)
     if type(value) is int and value.bit_length() > 4096:
         return hex(value)  # Python writes no decimals of so many digits

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Union
 import numpy as np
 
 from minimlc.errors import CompileError, SizeError
+from minimlc.literals import Symbol
 
 Operand = Union[int, "Size"]
 MOST_POWER = 4
@@ -61,7 +62,7 @@ def _arithmetic(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
     return apply
 
 
-class Size:
+class Size(Symbol):
     """An integer that a call or its data tell: a sum of products of names, with integers before."""
 
     __slots__ = ("terms",)

@@ -5,20 +5,19 @@ from typing import Any
 
 from minimlc.constants import unwritable
 from minimlc.errors import RaceWarning, VerifyError
-from minimlc.graph.nodes import Function
-from minimlc.graph.wellformed import check_function
+from minimlc.kinds import kind_of
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
 from minimlc.tir.analysis.programs import race_of
-from minimlc.tir.analysis.wellformed import check_prim_func, check_symbolic_func
-from minimlc.tir.nodes import PrimFunc, SymbolicFunc
+from minimlc.tir.analysis.wellformed import check_prim_func
+from minimlc.tir.nodes import PrimFunc
 
 
 def verify(mod: Any) -> Any:
     """`mod`, a module or a function, itself if it is well-formed; else a `VerifyError` that shows
     the first fault.
     """
-    if isinstance(mod, PrimFunc | SymbolicFunc | Function):
+    if isinstance(mod, PrimFunc) or kind_of(mod):
         return verify(IRModule.of({"main": mod}))["main"]
     if not isinstance(mod, IRModule):
         raise not_a_module(mod, "verify")
@@ -27,16 +26,13 @@ def verify(mod: Any) -> Any:
     for name, func in mod.entries:
         if misnamed("function", name):
             raise VerifyError(misnamed("function", name), code="E132")
-        match func:
-            case PrimFunc():
-                check_prim_func(name, func)
-            case SymbolicFunc():
-                check_symbolic_func(name, func)
-            case Function():
-                check_function(mod, name, func)
-            case _:
-                why = f"{name}: a module holds functions, not {type(func).__name__}"
-                raise VerifyError(why, code="E132")
+        if isinstance(func, PrimFunc):
+            check_prim_func(name, func)
+        elif kind := kind_of(func):
+            kind.check(mod, name, func)
+        else:
+            why = f"{name}: a module holds functions, not {type(func).__name__}"
+            raise VerifyError(why, code="E132")
     return mod
 
 

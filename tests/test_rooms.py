@@ -3,9 +3,9 @@
 import sys
 
 import pytest
+from minimlc.rooms import ROOMS, room
 
 import minimlc
-from minimlc.rooms import ROOMS, room
 from tests import test_core
 
 

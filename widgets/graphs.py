@@ -14,8 +14,8 @@ from minimlc_widgets.layers import Layered, layered
 from minimlc.errors import CompileError, did_you_mean
 from minimlc.graph.execute import execute
 from minimlc.graph.nodes import Binding, Call, Constant, Expr, Function, Type, Var, tensor_types
+from minimlc.graph.run import flatten, nest
 from minimlc.module import IRModule
-from minimlc.run import flatten, nest
 
 MOST = 20_000
 """Nodes, at the most, of a drawing; a call beyond that does not show its inside."""

@@ -13,8 +13,9 @@ from minimlc.tir.analysis.legality import has_lanes
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.regions import Side, enclosing_box, is_private
 from minimlc.tir.analysis.simplify import Simplifier
-from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.nodes import (
+    SHARED,
+    THREAD,
     Alloc,
     Binary,
     Block,

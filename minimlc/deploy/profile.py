@@ -18,11 +18,11 @@ from minimlc.deploy.work import flops
 from minimlc.display import display, mimebundle
 from minimlc.errors import BuildError, CompileError
 from minimlc.graph.nodes import Binding, BindingBlock, Call, Function, TensorType, Var
+from minimlc.graph.run import flatten, nest
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames
 from minimlc.node import replace as with_fields
-from minimlc.run import flatten, nest
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph, perform
 from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
 from minimlc.runtime.library import Library

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import entry_symbol, symbol
+from minimlc.codegen.llvm.entry import entry_symbol
+from minimlc.codegen.llvm.value import symbol
 from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, file_of, pack, zipped
 from minimlc.dtypes import dtype_name
 from minimlc.errors import BuildError

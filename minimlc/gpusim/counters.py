@@ -20,7 +20,7 @@ from minimlc.gpusim.values import Value
 from minimlc.node import Node, children, span_of
 from minimlc.runtime.plan import nbytes
 from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.threads import SHARED
+from minimlc.tir.nodes import SHARED
 from minimlc.tir.walks import statements_in
 
 

@@ -7,9 +7,8 @@ import numpy as np
 from minimlc.codegen.gpu.kernels import Kernel
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.values import Value
-from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.elements import poison
-from minimlc.tir.nodes import SCALAR, Buffer
+from minimlc.tir.nodes import SCALAR, SHARED, Buffer
 
 
 class Memory:

@@ -19,8 +19,7 @@ from minimlc.gpusim.execute import Watch
 from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.values import Value
 from minimlc.node import Node, span_of
-from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Buffer, Stmt, Store
+from minimlc.tir.nodes import SHARED, Buffer, Stmt, Store
 from minimlc.tir.walks import stored_in
 
 Stamps = Any

@@ -1,6 +1,8 @@
 """The graph IR as text that parses back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
+
+import numpy as np
 
 from minimlc.errors import CompileError
 from minimlc.graph.nodes import (
@@ -20,6 +22,7 @@ from minimlc.graph.nodes import (
     Type,
     Var,
     called,
+    size_names,
 )
 from minimlc.graph.ops import OPS
 from minimlc.literals import (
@@ -30,7 +33,7 @@ from minimlc.literals import (
     prints_inline,
     quoted,
 )
-from minimlc.node import Node, walk
+from minimlc.node import Node, nodes_of, walk
 from minimlc.sizes import Size
 from minimlc.tir.printer import TirPrinter
 
@@ -39,15 +42,20 @@ SHOWN_ELEMENTS = 8
 
 
 class GraphPrinter(TirPrinter):
-    """Collects the lines of one graph function or fragment.
+    """Collects the lines of one function or fragment of either level."""
 
-    With `full=False` the elements of larger constants are left out: good to read, not to parse.
-    Those in `constants`, by the identity of their arrays, have names instead.
-    """
-
-    def __init__(self, depth: int = 0, full: bool = True, constants: Mapping[int, str] = {}):
-        TirPrinter.__init__(self, depth)
-        self.full, self.constants = full, constants
+    @staticmethod
+    def named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
+        """The large constants of a node, by names that no variable or size begins with: then none
+        is made unique to one, either.
+        """
+        stem, variables = "const", nodes_of(item, Var)
+        taken = {var.name for var in variables} | {*size_names(*[var.type for var in variables])}
+        while any(name.startswith(stem) for name in taken):
+            stem += "_"
+        arrays = {id(part.data): part.data for part in nodes_of(item, Constant)}
+        large = (data for data in arrays.values() if not prints_inline(data))
+        return ((f"{stem}{number}", data) for number, data in enumerate(large))
 
     def graph_function(self, func: Function, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
@@ -129,8 +137,8 @@ class GraphPrinter(TirPrinter):
         content = quoted(encode(item.data)) if self.full else "..."
         return f"R.const_data({content}, {literal(item.shape)}, {dtype})"
 
-    def graph_fragment(self, item: Node) -> str:
-        """Any node of the graph IR but a function."""
+    def fragment(self, item: Node) -> str:
+        """Any node but a function."""
         match item:
             case Expr():
                 return self.value(item)
@@ -139,7 +147,7 @@ class GraphPrinter(TirPrinter):
             case BindingBlock():
                 self.binding_block(item, [b.var for b in item.bindings[-1:]], False)
             case _:
-                raise CompileError(f"cannot print a {type(item).__name__}")
+                return super().fragment(item)
         return "\n".join(self.lines)
 
 

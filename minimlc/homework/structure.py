@@ -16,8 +16,7 @@ from minimlc.homework.nest import Cut, Located, Nest, Unrecognized
 from minimlc.tir.analysis.access import Access, loop_extents
 from minimlc.tir.analysis.affine import Digits
 from minimlc.tir.analysis.arith import variables
-from minimlc.tir.analysis.threads import SHARED, THREAD
-from minimlc.tir.nodes import Binary, Buffer, Expr, For, index
+from minimlc.tir.nodes import SHARED, THREAD, Binary, Buffer, Expr, For, index
 
 P = ParamSpec("P")
 BLOCK = "blockIdx"

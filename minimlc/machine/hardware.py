@@ -21,9 +21,9 @@ import numpy as np
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.machine.trial import tiles_permitted
 from minimlc.module import IRModule
+from minimlc.parts import room
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
-from minimlc.rooms import room
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.native import backend, emit_llvm, machine_of
 from minimlc.schedule import Schedule
@@ -126,7 +126,7 @@ def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
     schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
     machine = machine_of(target)
     code = backend().compile_object(emit_llvm({"trial": schedule.func}, machine).text, machine)
-    symbol = import_module("minimlc.codegen.llvm.entry").symbol("trial")
+    symbol = import_module("minimlc.codegen.llvm.value").symbol("trial")
     rng = np.random.default_rng(0)
     arrays = [_numbers(rng, p.shape, p.dtype) for p in func.params[:2]]
     expected = (arrays[0].astype(np.int64) @ arrays[1].astype(np.int64)).astype(result)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from minimlc.module import Pass, pass_list
+from minimlc.parts import room
 from minimlc.passes.bind_params import bind_params
 from minimlc.passes.combine_parallel_matmul import combine_parallel_matmul
 from minimlc.passes.convert_layout import convert_layout
@@ -30,7 +31,6 @@ from minimlc.passes.sort_long_axes import sort_long_axes
 from minimlc.passes.split_to_slices import split_to_slices
 from minimlc.passes.to_mixed_precision import to_mixed_precision
 from minimlc.passes.unroll_recurrent import unroll_recurrent
-from minimlc.rooms import room
 from minimlc.target import Target
 
 recipes = room("recipes")

@@ -6,12 +6,12 @@ from minimlc.errors import CompileError, ScheduleError
 from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
+from minimlc.graph.run import flatten, nest
 from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import types_in_order
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, walk
 from minimlc.passes.merge import Merger, copy_of
-from minimlc.run import flatten, nest
 from minimlc.schedule.inline import compute_inline
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store, SymbolicFunc
 from minimlc.tir.symbolic import instance, instance_of_call

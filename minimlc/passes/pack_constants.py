@@ -22,8 +22,7 @@ from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.arith import has_loads
 from minimlc.tir.analysis.copies import EXACT, READY, Copy, Ready, strided
 from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
+from minimlc.tir.nodes import SHARED, Block, Buffer, Cast, Const, Load, PrimFunc, Select, Store, Var
 from minimlc.tir.nodes import Expr as Value
 
 GROWTH = 2

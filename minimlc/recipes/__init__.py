@@ -11,6 +11,7 @@ from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import replace
+from minimlc.parts import room
 from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
@@ -22,7 +23,6 @@ from minimlc.recipes.steps import on_threads
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
-from minimlc.rooms import room
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc

@@ -7,7 +7,8 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import entry_symbol, symbol
+from minimlc.codegen.llvm.entry import entry_symbol
+from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.nodes import (
     JOINTS,
@@ -27,8 +28,8 @@ from minimlc.module import (
     run_passes,
 )
 from minimlc.node import Node, nodes_of
+from minimlc.parts import is_there, room
 from minimlc.passes import default_pipeline, for_target, scheduling
-from minimlc.rooms import is_there, room
 from minimlc.runtime.cache import Entries
 from minimlc.runtime.entry_points import entry_texts
 from minimlc.runtime.executable import (

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from minimlc.codegen.llvm.control import COPY, Callee, Control
-from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol, symbol
+from minimlc.codegen.llvm.entry import ControlCall, Pointer, emit_entry, entry_symbol
+from minimlc.codegen.llvm.value import symbol
 from minimlc.graph.control import steps
 from minimlc.graph.nodes import TensorType, tensor_types
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes

@@ -12,9 +12,9 @@ from minimlc.codegen.bounds import Site, outside
 from minimlc.dtypes import to_numpy
 from minimlc.graph import control
 from minimlc.graph.nodes import Call, Function, TensorType, called
+from minimlc.graph.run import call_packed, flatten, nest
 from minimlc.memory import make_pages_huge, memory
 from minimlc.module import IRModule
-from minimlc.run import call_packed, flatten, nest
 from minimlc.runtime.foreign import refusing
 from minimlc.runtime.heap import keep_blocks
 from minimlc.runtime.library import Library

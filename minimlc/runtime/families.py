@@ -9,8 +9,10 @@ from typing import Any
 
 from minimlc.arguments import Arguments, parameters_of
 from minimlc.errors import CallError, ManySizes
+from minimlc.families import types_of
 from minimlc.graph.execute import execute
 from minimlc.graph.nodes import Constant, Function, TensorType, Type, size_names, tensor_types
+from minimlc.graph.run import flatten
 from minimlc.graph.symbolic import (
     Halves,
     equations,
@@ -21,7 +23,7 @@ from minimlc.graph.symbolic import (
     type_at,
 )
 from minimlc.module import IRModule
-from minimlc.run import flatten, owned, types_of
+from minimlc.run import owned
 from minimlc.runtime.library import Library
 from minimlc.specialize import instance_for, instance_of
 from minimlc.tir.nodes import SymbolicFunc

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from math import prod
 from weakref import WeakKeyDictionary
 
-from minimlc.codegen.llvm.entry import IN_PLACE
+from minimlc.codegen.llvm.value import IN_PLACE
 from minimlc.node import Node, nodes_of
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import Atom, Sum, constant_value, flat, key

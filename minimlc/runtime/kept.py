@@ -7,23 +7,25 @@ constants, the target, and the source of all that compiles.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from math import prod
+from threading import Thread
 from typing import Any
 
 import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.contents import is_frozen, read_together
+from minimlc.contents import KNOWN, digest_of, is_frozen
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
 from minimlc.memory import on_a_line
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
+from minimlc.parts import is_there
 from minimlc.passes.pack_constants import ORIGINS, copied
-from minimlc.rooms import is_there
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.executable import NativeGraph, functions_of
 from minimlc.runtime.library import Library
@@ -37,6 +39,9 @@ from minimlc.tir.nodes import Block, Intrin, PrimFunc
 
 MOST_BYTES = 1 << 20
 """Of constants that are written down: what passes computed from others."""
+
+LARGE = 1 << 18
+"""Bytes of an array that is worth a thread."""
 
 FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
 """What reading an entry that is none may raise."""
@@ -64,6 +69,19 @@ def key_of(mod: IRModule, target: Target, how: str) -> str:
     names = [str(getattr(each, "name", "")) for each in walk(mod) if each._symbol]
     parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
     return cache_key([*parts, json.dumps(asdict(target)), how, *surroundings()])
+
+
+def read_together(arrays: Iterable[np.ndarray]) -> None:
+    """Compute the digests of large arrays side by side; `digest_of` knows them then."""
+    large = {id(a): a for a in arrays if a.nbytes >= LARGE and id(a) not in KNOWN}
+    here, there = [*large.values()][::2], [*large.values()][1::2]
+    if there:
+        with suppress(RuntimeError):  # no thread can be started
+            thread = Thread(target=lambda: [*map(digest_of, there)])
+            thread.start()
+            for array in here:
+                digest_of(array)
+            thread.join()
 
 
 def without_formulas(func: Node) -> Node:

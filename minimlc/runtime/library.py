@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from minimlc.errors import BuildError, CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
-from minimlc.rooms import room
+from minimlc.parts import room
 from minimlc.runtime.timing import Timing
 from minimlc.runtime.timing import time as time_call
 from minimlc.target import Target

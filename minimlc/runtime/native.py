@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
-from minimlc.codegen.llvm.entry import IN_PLACE, symbol
+from minimlc.codegen.llvm.value import IN_PLACE, symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
 from minimlc.runtime.cache import FOLDER, Entries, cache_key

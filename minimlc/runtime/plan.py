@@ -31,9 +31,9 @@ from minimlc.graph.nodes import (
     called,
     tensor_types,
 )
+from minimlc.graph.run import flatten, nest
 from minimlc.module import IRModule
 from minimlc.node import span_of
-from minimlc.run import flatten, nest
 from minimlc.runtime.in_place import joined, may_share, views
 from minimlc.tir.nodes import Buffer, PrimFunc
 

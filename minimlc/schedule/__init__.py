@@ -3,15 +3,15 @@
 A file that defines a primitive enters it in the table; methods and functions follow from that.
 """
 
+from types import ModuleType
 from typing import Any
 
 from minimlc.errors import did_you_mean
-from minimlc.rooms import room
+from minimlc.parts import Slot
 from minimlc.schedule import (  # noqa: F401 (each enters itself in the table)
     blocks,
     inline,
     kinds,
-    layout,
     loops,
     memory,
     reduction,
@@ -21,8 +21,8 @@ from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.schedule import Schedule, method, on_module
 from minimlc.schedule.trace import Trace
 
-NAMES = ("more", "tensor", "net", "sampling")
-ROOMS = [part for name in NAMES if (part := room(f"schedule.{name}"))]
+ROOMS = [*Slot[ModuleType]("primitives")]
+"""Further primitives."""
 FUNCTIONS = {name: on_module(name) for name in PRIMITIVES}
 """The primitives as functions of modules, by name."""
 

@@ -33,9 +33,19 @@ from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
 from minimlc.tir.analysis.preimage import preimage
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
-from minimlc.tir.analysis.threads import SHARED, THREAD
 from minimlc.tir.analysis.witness import find_conflict
-from minimlc.tir.nodes import Buffer, Expr, For, PrimFunc, Stmt, Var, conjunction, seq
+from minimlc.tir.nodes import (
+    SHARED,
+    THREAD,
+    Buffer,
+    Expr,
+    For,
+    PrimFunc,
+    Stmt,
+    Var,
+    conjunction,
+    seq,
+)
 
 
 @primitive(keeps_order=True)

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace, unchanged
+from minimlc.parts import Slot
 from minimlc.schedule.primitive import is_put_off, location
 from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
@@ -27,7 +28,6 @@ from minimlc.tir.analysis.legality import (
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.scopes import Scopes
 from minimlc.tir.analysis.simplify import Simplifier, simplify
-from minimlc.tir.analysis.threads import axis_conflict
 from minimlc.tir.analysis.wellformed import check_blocks
 from minimlc.tir.nodes import (
     Binary,
@@ -201,6 +201,9 @@ def _check_scopes(func: PrimFunc) -> None:
         raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
 
+CHECKS = Slot[Callable[[PrimFunc], None]]("checks of concurrent loops")
+"""What raises a `ScheduleError` for other reasons than dependences."""
+
 _PROVEN: WeakSet[PrimFunc] = WeakSet()
 """Functions that are: a recipe may end with what another one made."""
 
@@ -224,20 +227,11 @@ def check_concurrent_loops(func: PrimFunc) -> None:
     """Refuse a function in which a parallel or vectorized loop carries a dependence."""
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
-    check_thread_axes(func)
+    for check in CHECKS:
+        check(func)
     conflict = concurrent_dependence(func)
     if conflict is not None:
         check_independent(func, conflict.loop, conflict.loop.kind)
-
-
-def check_thread_axes(func: PrimFunc) -> None:
-    """Refuse a function in which a GPU axis is nested in itself, or has two sizes in one nest."""
-    bound = any(loop.kind == "thread_binding" for loop in loops_in(func.body))
-    conflict = axis_conflict(func) if bound else None
-    if conflict is not None:
-        loop, why = conflict
-        hint = "bind the loop to another axis, or leave it serial"
-        raise ScheduleError(why, code="E141", **location(loop), hint=hint)
 
 
 def check_independent(func: PrimFunc, loop: For, kind: str, thread: str = "") -> None:

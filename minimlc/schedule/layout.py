@@ -8,6 +8,7 @@ from minimlc.errors import ScheduleError
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, fresh_iters, sweep, whole
+from minimlc.schedule.memory import check_scope
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import with_storage
 from minimlc.schedule.tree import find_block, find_buffer, nest, replaced
@@ -28,8 +29,6 @@ from minimlc.tir.nodes import (
     seq,
 )
 
-SCOPES = ("global", "local", "shared", "warp", "wmma", "m16n8k8", "metal", "amx")
-"""The kinds of memory; a part of one has a name behind a dot: "shared.dyn", "wmma.matrix_a"."""
 MOST_PADDING = 16
 """A buffer grows to at most so many times its size."""
 SMALL = 2**16
@@ -185,14 +184,6 @@ def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
         hint = f"the block {' or '.join(names)} writes it" if names else ""
         refuse("E117", f'block "{block}" does not write {buffer}', at=stmt, hint=hint)
     return own
-
-
-def check_scope(scope: str) -> None:
-    """Refuse a scope that does not exist."""
-    kind, *parts = str(scope).split(".")
-    if kind not in SCOPES or not all(part.isidentifier() for part in parts):
-        listed = ", ".join(SCOPES)
-        refuse("E117", f'unknown scope "{scope}"', hint=f'{listed}, or a part as in "shared.dyn"')
 
 
 def is_too_large(shape: Sequence[int], buffer: Buffer) -> bool:

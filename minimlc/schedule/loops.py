@@ -1,15 +1,15 @@
 """Primitives that make and order loops: split, fuse, reorder, add_unit_loop."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from minimlc.names import misnamed
 from minimlc.node import Node, replace
+from minimlc.parts import Slot
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import with_storage
-from minimlc.schedule.tails import padded
 from minimlc.schedule.tree import (
     constant_extent,
     find_loop,
@@ -36,6 +36,11 @@ LONGEST = 24
 TAILS = ("guard", "pad", "error")
 """What a split may do with iterations beyond the old extent."""
 MOST_FACTORS = 32
+
+Body = tuple[Stmt, dict[Buffer, Buffer]]
+"""A loop's body, and the buffers that grew for it."""
+PADDED = Slot[Callable[[PrimFunc, For, int, int], Body]]("padded")
+"""What lets a body run for more iterations than its loop has: split(tail="pad")."""
 
 
 @primitive(keeps_order=True)
@@ -84,7 +89,7 @@ def _cut(
     sizes = [*map(index, counts)]
     if prod(counts) == extent:
         return sizes, loop.body, {}
-    if tail == "pad":
+    if tail == "pad" and (padded := PADDED.first):
         return sizes, *padded(func, loop, extent, prod(counts))
     return sizes, guarded(loop.body, loop.var < extent), {}
 

@@ -7,7 +7,6 @@ from minimlc.dtypes import DTYPES, dtype_record, holds, integer_range, is_intege
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import End, Names, Space, copy_nest
-from minimlc.schedule.layout import check_scope
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, to
 from minimlc.schedule.tree import (
@@ -36,6 +35,9 @@ from minimlc.tir.nodes import (
     const,
     seq,
 )
+
+SCOPES = ("global", "local", "shared", "warp", "wmma", "m16n8k8", "metal", "amx")
+"""The kinds of memory; a part of one has a name behind a dot: "shared.dyn", "wmma.matrix_a"."""
 
 
 class Anchor(NamedTuple):
@@ -340,3 +342,11 @@ def beside(
     """`func` with a block replaced, copies around its anchor, and a buffer for them."""
     middle = replaced_in(anchor, {block: new_block})
     return with_allocs(replaced(func, {anchor: seq((*before, middle, *after))}), [cache])
+
+
+def check_scope(scope: str) -> None:
+    """Refuse a scope that does not exist."""
+    kind, *parts = str(scope).split(".")
+    if kind not in SCOPES or not all(part.isidentifier() for part in parts):
+        listed = ", ".join(SCOPES)
+        refuse("E117", f'unknown scope "{scope}"', hint=f'{listed}, or a part as in "shared.dyn"')

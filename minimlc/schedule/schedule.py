@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
+from types import FrameType
 from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
 
@@ -19,8 +20,8 @@ from minimlc.errors import (
     near_misses,
 )
 from minimlc.module import History, IRModule, Step, not_a_module
+from minimlc.parts import Slot
 from minimlc.schedule.calls import bound_call, call_text, parameters, plain, split_arguments
-from minimlc.schedule.dropped import warn_if_dropped
 from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance
 from minimlc.schedule.trace import Trace, no_replay, run
@@ -49,6 +50,9 @@ class Immutable(ScheduleError, AttributeError):
 class NotSeveral(ScheduleError, TypeError):
     """An attempt to take a schedule apart."""
 
+
+NOTICES = Slot[Callable[[str, str, FrameType], None]]("notices")
+"""What takes notice of a step: its method, the call as text, and where that was made."""
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance")
 
@@ -163,7 +167,8 @@ class Schedule:
     def apply(self, name: str, /, *args: Any, **options: Any) -> Self:
         """Apply the primitive called `name`."""
         new = self._stepped(name, args, options)
-        warn_if_dropped("apply", new._steps[-1].name, sys._getframe(1))
+        for notice in NOTICES:
+            notice("apply", new._steps[-1].name, sys._getframe(1))
         return new
 
     def _stepped(self, name: str, args: Sequence[Any], options: dict[str, Any]) -> Self:
@@ -358,7 +363,8 @@ def method(name: str) -> "Callable[..., Schedule]":
     @wraps(PRIMITIVES[name])
     def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
         new = self._stepped(name, args, options)
-        warn_if_dropped(name, new._steps[-1].name, sys._getframe(1))
+        for notice in NOTICES:
+            notice(name, new._steps[-1].name, sys._getframe(1))
         return new
 
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -1,5 +1,5 @@
 """The script languages: `I` for modules, `T` for loops, `R` for graphs, `tile` for tile programs
-where that room is; and `parse(text)`.
+where those are; and `parse(text)`.
 
 from minimlc.script import I, T, R
 
@@ -9,16 +9,21 @@ class Module:
     def add(A: T.Buffer((8,), "float32"), B: ..., C: ...): ...
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minimlc.rooms import room
-from minimlc.script.module import I, R, T, parse
+from minimlc.parts import Slot
+from minimlc.script.module import NAMES, I, T, parse
+
+if TYPE_CHECKING:
+    from minimlc.script.graph import R
+
+TILES = Slot[Any]("tile programs")
 
 __all__ = ["I", "R", "T", "parse"]
 
 
 def __getattr__(name: str) -> Any:
-    tile = room("tile") if name == "tile" else None
-    if tile is None:
+    found = TILES.first if name == "tile" else NAMES.get(name)
+    if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tile.tile
+    return found

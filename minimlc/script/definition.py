@@ -8,11 +8,11 @@ several classes of one name, classes inside functions.
 import ast
 import sys
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from types import FrameType, FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from minimlc.errors import ScriptError, Span
 from minimlc.node import replace
@@ -20,6 +20,24 @@ from minimlc.script.source import Names, Source, source_of
 
 Definition = ast.ClassDef | ast.FunctionDef
 Reading = Callable[[Source, Any, Names], Any]
+
+
+class Siblings(NamedTuple):
+    """The functions around the one that is read: by name, and those that are done."""
+
+    owners: frozenset[str] = frozenset()
+    names: Mapping[str, ast.FunctionDef] = {}
+    done: Mapping[str, Any] = {}
+
+
+class Level(NamedTuple):
+    """A language of functions: the decorator of one, what reads it, and what names mean in a text,
+    which has no Python around it.
+    """
+
+    decorator: str
+    read: Callable[..., Any]
+    names: Mapping[str, Any]
 
 
 def _first_line(item: Definition) -> int:

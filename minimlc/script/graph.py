@@ -18,10 +18,10 @@ from minimlc.graph.nodes import Call, Expr, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.node import with_span
 from minimlc.script.constructs import Namespace, in_annotation
-from minimlc.script.definition import decorator
+from minimlc.script.definition import Level, Siblings, decorator
 from minimlc.script.graph_control import CONTROLS
 from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type
-from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Siblings, Values
+from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Values
 from minimlc.script.source import Names, Source, parameters
 from minimlc.sizes import Size, size_of
 
@@ -240,3 +240,5 @@ _VALUES = {
 _NAMES: list[Any] = [_VALUES, FUNCTIONS]
 R: Any = Namespace("R", ChainMap(*_NAMES))
 """The graph language. In plain Python, `R.add(x, y)` is the call that `bb.emit` takes."""
+
+GRAPH_LEVEL = Level("R.function", parse_function, {"R": R, "relax": Namespace("relax", {"op": R})})

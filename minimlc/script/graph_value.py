@@ -3,9 +3,9 @@
 import ast
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from minimlc.graph.ops import OPS
 from minimlc.graph.symbolic import type_at
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
+from minimlc.script.definition import Siblings
 from minimlc.script.folding import FOLDABLE
 from minimlc.script.graph_types import (
     AnyShape,
@@ -87,14 +88,6 @@ GRAPHS = Language(
     modules={"minimlc.graph.op": OPERATORS},
 )
 """The graph language."""
-
-
-class Siblings(NamedTuple):
-    """The functions around the one that is read: by name, and those that are done."""
-
-    owners: frozenset[str] = frozenset()
-    names: Mapping[str, ast.FunctionDef] = {}
-    done: Mapping[str, Any] = {}
 
 
 class Values(Reader):

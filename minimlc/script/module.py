@@ -14,22 +14,21 @@ from typing import Any
 
 from minimlc.errors import CompileError
 from minimlc.module import Attrs, IRModule
+from minimlc.parts import Slot
 from minimlc.script.constructs import NO_MODULES, Form, Namespace
-from minimlc.script.definition import read
-from minimlc.script.graph import R, parse_function
-from minimlc.script.graph_value import Siblings
+from minimlc.script.definition import Level, Siblings, read
 from minimlc.script.helpers import in_text, macro
 from minimlc.script.reader import Reader
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True, s_tir=True'
+LEVELS = (Level("T.prim_func", parse_prim_func, {"T": T}), *Slot[Level]("languages"))
 _DECORATORS = {
-    "T.prim_func": Form(f"T.prim_func({_OPTIONS})", parse_prim_func),
-    "R.function": Form(f"R.function({_OPTIONS})", parse_function),
+    level.decorator: Form(f"{level.decorator}({_OPTIONS})", level.read) for level in LEVELS
 }
 Definitions = dict[str, tuple[ast.FunctionDef, Form]]
-_DECORATOR_HINT = "decorate it with @T.prim_func or @R.function"
+_DECORATOR_HINT = f"decorate it with {' or '.join(f'@{name}' for name in _DECORATORS)}"
 
 
 def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Any:
@@ -50,7 +49,7 @@ _ATTRS = Form("I.module_attrs(attributes)", module_attrs)
 I: Any = Namespace("I", {"ir_module": ir_module, "module_attrs": module_attrs})  # noqa: E741 (its name in TVMScript)
 """Modules."""
 
-_TEXT_NAMES = {"T": T, "R": R, "I": I, "relax": Namespace("relax", {"op": R})}
+NAMES = {"I": I, **{name: value for level in LEVELS for name, value in level.names.items()}}
 """What names mean in a text, which has no Python around it."""
 
 
@@ -112,7 +111,7 @@ def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
     source.limited(source.tree)
     if not source.tree.body:
         raise source.error(source.at(1, 0, 1), "the text holds no function", "E129")
-    names = {**_TEXT_NAMES, **meant}
+    names = {**NAMES, **meant}
     classes = [s for s in source.tree.body if isinstance(s, ast.ClassDef)]
     if not classes:
         return _read_module(source, source.tree, names, frozenset())

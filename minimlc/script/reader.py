@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 from minimlc.constants import is_folded, too_big
 from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
-from minimlc.literals import Notes
+from minimlc.literals import Notes, Symbol
 from minimlc.node import Node, with_span
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.helpers import helper_of, inlined, result
 from minimlc.script.source import Names, PythonNode, Source
 from minimlc.script.syntax import declarations, in_words
-from minimlc.sizes import Size
 
 N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
@@ -217,7 +216,7 @@ def _shape(reader: Reader, node: ast.expr) -> tuple[int, ...]:
     if len(values) == 1 and isinstance(values[0], tuple):
         values = list(values[0])
     for item, value in zip(items, values, strict=False):
-        if not (isinstance(value, Node | Size) or is_size(value)):
+        if not (isinstance(value, Node | Symbol) or is_size(value)):
             why = f"a size must be an integer >= 0, less than 2**63, got {shown(value)}"
             hint = "write a number, or a variable: n = T.int64()"
             raise reader.error(item, why, "E123", hint if isinstance(value, str) else "")

@@ -5,11 +5,14 @@ The body of a script never runs: its syntax tree is read, with the constants aro
 
 import ast
 from collections import ChainMap
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import shown
 from minimlc.node import replace, span_of, walk, with_span
+from minimlc.parts import Slot
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.helpers import macro
@@ -18,16 +21,15 @@ from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops
 from minimlc.script.tir_stmt import (
+    between,
     integral,
     items,
     moved,
     note,
     suite,
 )
-from minimlc.script.tir_view import between, interval
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value, key
-from minimlc.tir.analysis.declared import check_declared
 from minimlc.tir.functions import FUNCTIONS
 from minimlc.tir.nodes import (
     ITER_KINDS,
@@ -46,7 +48,8 @@ _AXIS_KIND_OF: dict[str, IterKind] = {
     **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
     **{spelling: kind for kind, spelling in ITER_KINDS.items()},
 }
-Region = tuple[tir.Buffer, tuple[tuple[Expr, Expr], ...]]
+BLOCK_CHECKS = Slot[Callable[[Loops, ast.Call, Block, Header], None]]("checks of blocks")
+"""What compares a block with what its header says of it."""
 
 
 @LOOPS.reads("T.block(name=None)", role="with")
@@ -64,9 +67,8 @@ def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None)
     part, iters = header.parts.get, tuple(header.iters)
     attrs = part("T.block_attr", ())
     block = Block(unique, iters, part("T.where"), part("T.init"), body, attrs)
-    declared = part("T.reads"), part("T.writes")
-    if declared != (None, None) and not reader.declared:  # of sizes nothing is known here
-        reader.guard(call, check_declared, block, *declared, reader.sizes)
+    for check in BLOCK_CHECKS:
+        check(reader, call, block, header)
     return [reader.placed(block, call)]
 
 
@@ -107,28 +109,6 @@ def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
 @LOOPS.reads("T.where(condition)", role="action")
 def _where(reader: Loops, call: ast.Call, condition: ast.expr) -> Expr:
     return reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
-
-
-@LOOPS.reads("T.reads(*regions)", "T.writes(*regions)", role="action")
-def _accesses(reader: Loops, call: ast.Call, regions: list[ast.expr]) -> tuple[Region, ...]:
-    """`T.reads(A[i, 0:4], ...)`, also with one list of them."""
-    if len(regions) == 1 and isinstance(regions[0], ast.List):
-        regions = regions[0].elts
-    return tuple([_region(reader, node) for node in regions])
-
-
-def _region(reader: Loops, node: ast.expr) -> Region:
-    owner = reader.buffer(node.value if isinstance(node, ast.Subscript) else node)
-    buffer = owner if isinstance(owner, Buffer) else owner.buffer
-    if owner is buffer and isinstance(node, ast.Subscript):
-        sides = items_of(node.slice)
-    else:  # of a view, all of its buffer: what is declared is only compared
-        sides = [ast.Slice()] * buffer.ndim
-    if len(sides) != buffer.ndim:
-        why = f"{buffer.name} has {buffer.ndim} dimension(s), got {len(sides)} index(es)"
-        raise reader.error(node, why, "E107", f"{buffer.name} has shape {buffer.shape}")
-    pairs = zip(sides, buffer.shape, strict=True)
-    return buffer, tuple([interval(reader, *pair) for pair in pairs])
 
 
 # Axes
@@ -273,6 +253,9 @@ def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Va
     own = (var for var in reader.declared.values() if var in found and var not in passed)
     return (*passed, *own)
 
+
+MORE = [*Slot[ModuleType]("constructs of T")]
+"""Further constructs: a file enters its own."""
 
 _MARKERS = {
     **LOOPS.markers("action", "alone", "loop", "assign", "with", "value"),

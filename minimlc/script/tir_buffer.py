@@ -4,13 +4,14 @@ import ast
 from typing import Any
 
 from minimlc.dtypes import DTYPES
+from minimlc.parts import Slot
 from minimlc.script.constructs import Form
 from minimlc.script.source import PythonNode, parameters, unquoted
 from minimlc.script.tir_expr import COUNTS, LOOPS, Item, Loops, View
-from minimlc.script.tir_view import check_layout, data_view, region_view
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import SCALAR, Buffer, Var
 
+VIEWS = Slot[Any]("views of buffers")
 _PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 
 
@@ -47,22 +48,27 @@ def _match(
     another buffer, A is that region.
     """
     if isinstance(handle, ast.Subscript):
-        view = region_view(reader, target, handle, kind["shape"])
+        view = _views(reader, call).region_view(reader, target, handle, kind["shape"])
         _name_view(reader, call, view, kind["dtype"])
         return
-    check_offset(reader, target.id, kind["shape"], layout)
+    check_memory(reader, target.id, kind["shape"], layout, call)
     reader.params[handle] = declare(reader, target.id, call, **kind)
 
 
-def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -> None:
+def check_memory(
+    reader: Loops, name: str, shape: Any, layout: dict[str, Any], place: PythonNode
+) -> None:
     """Refuse all but an array of its own."""
-    for option in ("data", "elem_offset"):
-        node = layout.get(option, ast.Constant(None))
-        value = reader.folded(reader.read(node))
-        if value is not None and value != 0 and not isinstance(value, Var):
-            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
-            raise reader.error(node, why, "E124", f"leave {option} out")
-    check_layout(reader, name, shape, layout)
+    if layout:
+        _views(reader, place).check_offset(reader, name, shape, layout)
+
+
+def _views(reader: Loops, place: PythonNode) -> Any:
+    """What reads other names for parts of buffers, and what is said of their memory."""
+    views = VIEWS.first
+    if views is None:
+        raise reader.error(place, "a buffer has memory of its own here", "E124")
+    return views
 
 
 def _name_view(reader: Loops, call: ast.Call, view: View, dtype: str) -> None:
@@ -87,10 +93,10 @@ def _alloc(
     layout |= {option: node for option, node in bound.items() if node is not None}
     data = layout.get("data")
     if isinstance(data, ast.Attribute) and data.attr == "data":
-        view = data_view(reader, target.id, data, kind["shape"], layout)
+        view = _views(reader, call).data_view(reader, target.id, data, kind["shape"], layout)
         _name_view(reader, call, view, kind["dtype"])
         return None
-    check_offset(reader, target.id, kind["shape"], layout)
+    check_memory(reader, target.id, kind["shape"], layout, call)
     buffer, header = declare(reader, target.id, call, **kind), reader.inside("function")
     if header is None:
         return [buffer]
@@ -129,7 +135,7 @@ def declare_parameters(reader: Loops, node: ast.FunctionDef) -> None:
             why, hint = f"the parameter {item.arg} must be a buffer", _PARAMETER_HINT
             raise reader.error(kind, why, "E126", hint.format(item.arg))
         bound = reader.arguments(_BUFFER, call)
-        check_offset(reader, item.arg, bound["shape"], bound.pop("layout"))
+        check_memory(reader, item.arg, bound["shape"], bound.pop("layout"), item)
         reader.params[item.arg] = declare(reader, item.arg, item, **bound)
 
 

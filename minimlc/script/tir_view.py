@@ -13,6 +13,7 @@ from minimlc.errors import shown
 from minimlc.script.reader import items_of
 from minimlc.script.tir_expr import Loops, Named, View
 from minimlc.script.tir_let import buffers_read
+from minimlc.script.tir_stmt import between
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.ranges import Ranges
@@ -21,14 +22,6 @@ from minimlc.tir.nodes import Binary, Buffer, Expr, Var, as_expr, index
 
 Indexing = Callable[[Sequence[Expr]], list[Expr]]
 _DENSE = "a buffer has memory of its own, all of it, row by row"
-
-
-def between(low: Expr, high: Expr) -> Expr:
-    """`high - low`, as a number where it is one."""
-    size = constant_value(Binary("-", high, low))
-    if size is not None:
-        return index(size)
-    return high if constant_value(low) == 0 else tir.binary("-", high, low)
 
 
 def interval(reader: Loops, node: ast.expr, size: Any) -> tuple[Expr, Expr]:
@@ -104,6 +97,17 @@ def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Indexing
     if isinstance(owner, Buffer):
         return View(name, owner, tuple(shape), at)
     return View(name, owner.buffer, tuple(shape), lambda indices: owner.at(at(indices)))
+
+
+def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -> None:
+    """Refuse all but an array of its own."""
+    for option in ("data", "elem_offset"):
+        node = layout.get(option, ast.Constant(None))
+        value = reader.folded(reader.read(node))
+        if value is not None and value != 0 and not isinstance(value, Var):
+            why = f"a buffer has memory of its own, all of it: {name} takes no {option}"
+            raise reader.error(node, why, "E124", f"leave {option} out")
+    check_layout(reader, name, shape, layout)
 
 
 def check_layout(reader: Loops, name: str, shape: Sequence[Any], layout: dict[str, Any]) -> int:

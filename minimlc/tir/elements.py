@@ -7,8 +7,8 @@ import numpy as np
 
 from minimlc.dtypes import integer_range, is_float, to_numpy
 from minimlc.errors import BoundsError, Span
-from minimlc.tir.analysis.unwritten import Unwritten
 from minimlc.tir.nodes import Buffer
+from minimlc.tir.unwritten import Unwritten
 
 Frame = list[Any]
 """The current values of variables and buffers."""

@@ -18,7 +18,6 @@ import numpy as np
 from minimlc.dtypes import is_float
 from minimlc.errors import BoundsError, CompileError, Span
 from minimlc.node import span_of, walk
-from minimlc.tir.analysis.unwritten import Unwritten
 from minimlc.tir.elements import Eval, Frame, Marks, checked_place, marks_of, poison
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.math.scalars import expanded
@@ -44,6 +43,7 @@ from minimlc.tir.nodes import (
     Var,
     While,
 )
+from minimlc.tir.unwritten import Unwritten
 from minimlc.tir.values import binary_value, constant_value, converter, intrin_value, unary_value
 
 

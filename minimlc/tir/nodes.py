@@ -52,6 +52,10 @@ from minimlc.tir.operators import (  # noqa: F401
     LOGICAL,
 )
 
+THREAD = "threadIdx"
+"""What the axes of a block's threads on a GPU begin with: barriers stop them all."""
+SHARED = "shared"
+"""What the scopes of the memory that they share begin with."""
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_binding"]
 IterKind = Literal["S", "R", "O"]
 Annotations = tuple[tuple[str, object], ...]

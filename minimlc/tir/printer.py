@@ -1,9 +1,11 @@
 """The loop IR as text that parses back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
+
+import numpy as np
 
 from minimlc.dtypes import INDEX, is_float
 from minimlc.errors import CompileError
@@ -59,13 +61,23 @@ _NO_SCOPE = "global"
 
 
 class TirPrinter:
-    """Collects the lines of one function or fragment."""
+    """Collects the lines of one function or fragment.
 
-    def __init__(self, depth: int = 0):
+    With `full=False` the elements of larger constants are left out: good to read, not to parse.
+    Those in `constants`, by the identity of their arrays, have names instead.
+    """
+
+    def __init__(self, depth: int = 0, full: bool = True, constants: Mapping[int, str] = {}):
+        self.full, self.constants = full, constants
         self.names = SymbolNames()
         self.lines: list[str] = []
         self.depth = depth
         self.extents: dict[Var, Expr] = {}
+
+    @staticmethod
+    def named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
+        """The large constants of a node, and names for them."""
+        return iter(())
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.depth + text)

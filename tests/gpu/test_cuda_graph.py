@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc.dtypes import to_numpy
-from minimlc.run import flatten
+from minimlc.graph.run import flatten
 from tests.gpu import standin, standin_memory, standin_torch
 from tests.gpu.programs import add, twice
 from tests.gpu.test_cuda import arguments, assert_near, needs_device

@@ -8,7 +8,7 @@ import pytest
 import minimlc as mlc
 from minimlc import passes
 from minimlc.graph.nodes import TensorType
-from minimlc.run import flatten
+from minimlc.graph.run import flatten
 from minimlc.runtime.executable import NativeGraph
 from minimlc.script import R
 from tests.helpers import assert_close, random_array, refuses

@@ -27,7 +27,7 @@ from minimlc.codegen.gpu.limits import Limits, check_limits, dynamic_bytes
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError, CallError
 from minimlc.graph.nodes import TensorType
-from minimlc.run import flatten
+from minimlc.graph.run import flatten
 from minimlc.runtime import timing
 from minimlc.runtime.library import Library
 

@@ -9,7 +9,7 @@ from weakref import finalize
 from minimlc.codegen.cuda.arrays import exported, is_on_gpu
 from minimlc.codegen.gpu.host import Driver, Entry
 from minimlc.graph.nodes import Function, TensorType
-from minimlc.run import call_packed, flatten, nest
+from minimlc.graph.run import call_packed, flatten, nest
 from minimlc.runtime.executable import GraphFunction, decided
 from minimlc.runtime.plan import Plan, Slot
 from minimlc.tir.nodes import Buffer

@@ -28,8 +28,8 @@ from minimlc.codegen.source.writer import Statements, Syntax, Text
 from minimlc.errors import BuildError
 from minimlc.names import UniqueNames
 from minimlc.node import Node, nodes_of, walk
-from minimlc.tir.analysis.threads import SHARED
 from minimlc.tir.nodes import (
+    SHARED,
     Alloc,
     Block,
     Buffer,

@@ -30,7 +30,7 @@ from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import conflicting_pairs
-from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import SHARED, THREAD
 from minimlc.tir.walks import buffers_in, inner_stmts, loops_in, statements_in
 
 

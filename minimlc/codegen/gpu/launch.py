@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 from minimlc.node import Node, node, walk
-from minimlc.tir.analysis.threads import SHARED, THREAD
-from minimlc.tir.nodes import Buffer, Load, PrimFunc, Stmt, Store, Var
+from minimlc.tir.nodes import SHARED, THREAD, Buffer, Load, PrimFunc, Stmt, Store, Var
 from minimlc.tir.walks import buffers_in
 
 BLOCK = "blockIdx"

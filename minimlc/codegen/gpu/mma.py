@@ -13,8 +13,7 @@ from minimlc.codegen.gpu.lanes import BYTES, quotient
 from minimlc.codegen.gpu.warps import FRAGMENT, Warp, is_group, kind_of
 from minimlc.codegen.source.writer import Texts
 from minimlc.dtypes import DTYPES
-from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Buffer, Load
+from minimlc.tir.nodes import SHARED, Buffer, Load
 
 TYPES = {"float32": "float", "int32": "int32_t"}
 """The types of registers; those of factors are words."""

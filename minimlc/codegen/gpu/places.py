@@ -12,8 +12,8 @@ from typing import NamedTuple
 from minimlc.codegen.gpu.launch import Barrier, touches
 from minimlc.dtypes import DTYPES
 from minimlc.schedule.tree import replaced_in
-from minimlc.tir.analysis.threads import SHARED, SWIZZLED
-from minimlc.tir.nodes import Alloc, Block, Buffer, Seq, Stmt, seq
+from minimlc.tir.analysis.threads import SWIZZLED
+from minimlc.tir.nodes import SHARED, Alloc, Block, Buffer, Seq, Stmt, seq
 from minimlc.tir.walks import buffers_in
 
 LEAST = 48 * 1024

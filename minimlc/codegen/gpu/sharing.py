@@ -3,8 +3,8 @@
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.legality import carried_dependence
-from minimlc.tir.analysis.threads import SHARED, THREAD, axis_conflict
-from minimlc.tir.nodes import For, PrimFunc
+from minimlc.tir.analysis.threads import axis_conflict
+from minimlc.tir.nodes import SHARED, THREAD, For, PrimFunc
 
 
 def check_axes(func: PrimFunc) -> PrimFunc:

@@ -11,7 +11,7 @@ from minimlc.codegen.lower import TENSOR
 from minimlc.node import Mutator, node, structural_equal
 from minimlc.schedule.redirect import Redirect, fixed, to
 from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.threads import THREAD
+from minimlc.tir.nodes import THREAD
 from minimlc.tir.walks import loops_in
 
 SHUFFLES = "shuffles"

@@ -33,7 +33,7 @@ from minimlc.tir.analysis.legality import combined, commutes
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import Reducer, reducer
 from minimlc.tir.analysis.simplify import Simplifier
-from minimlc.tir.analysis.threads import SHARED, THREAD
+from minimlc.tir.nodes import SHARED, THREAD
 from minimlc.tir.walks import loops_in
 
 

@@ -18,7 +18,7 @@ from minimlc.codegen.gpu.places import is_swizzled
 from minimlc.codegen.gpu.refusal import refused
 from minimlc.codegen.lower import TENSOR
 from minimlc.node import Node, node, nodes_of
-from minimlc.rooms import room
+from minimlc.parts import room
 from minimlc.schedule.redirect import Redirect, to
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.access import Access

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from minimlc.codegen.bounds import Site
-from minimlc.codegen.llvm.entry import IN_PLACE, symbol
 from minimlc.codegen.llvm.lines import line_records
 from minimlc.codegen.llvm.machine import Machine
 from minimlc.codegen.llvm.parallel import RUNTIME, parallel
 from minimlc.codegen.llvm.shared import Share
 from minimlc.codegen.llvm.stmt import Job, Statements
-from minimlc.codegen.llvm.value import Code, Module, facts
+from minimlc.codegen.llvm.value import IN_PLACE, Code, Module, facts, symbol
 from minimlc.codegen.lower import lower
 from minimlc.node import replace, walk
 from minimlc.tir.nodes import Buffer, PrimFunc, Store

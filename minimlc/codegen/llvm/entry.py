@@ -1,15 +1,10 @@
-"""Names in machine code, and the entry point of a graph function.
-
-An entry point is one native function that calls the graph function's kernels in order.
-"""
+"""The entry point of a graph function: one native function that calls its kernels in order."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from minimlc.codegen.llvm.control import Control, Writer
-
-IN_PLACE = "in_place"
-"""The attribute of a function whose result may be the memory of a parameter it is computed from."""
+from minimlc.codegen.llvm.value import plain_name
 
 
 class Pointer(NamedTuple):
@@ -32,21 +27,9 @@ ControlCall = tuple[Control, tuple[Pointer, ...], tuple[Pointer, ...], tuple[Poi
 """A condition or loop, its inputs, outputs and scratch memory."""
 
 
-def symbol(name: str) -> str:
-    """The function's name in machine code; the dot keeps clear of the C library's names."""
-    return f"mlc.{_plain(name)}"
-
-
 def entry_symbol(name: str) -> str:
     """The name of a graph function's entry point."""
-    return f"mlc.graph.{_plain(name)}"
-
-
-def _plain(name: str) -> str:
-    """The name as LLVM can read it: other letters than ASCII's by their numbers."""
-    return "".join(
-        c if c.isascii() and (c.isalnum() or c == "_") else f"${ord(c):x}$" for c in name
-    )
+    return f"mlc.graph.{plain_name(name)}"
 
 
 def emit_entry(

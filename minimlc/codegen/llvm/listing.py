@@ -11,8 +11,8 @@ from typing import NamedTuple
 import llvmlite.binding as llvm
 
 from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.entry import symbol
 from minimlc.codegen.llvm.machine import Machine, optimize
+from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import BuildError
 from minimlc.tir.nodes import PrimFunc
 

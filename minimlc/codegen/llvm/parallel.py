@@ -4,10 +4,9 @@ Each share is one run of neighbouring iterations, so results do not depend on ti
 a share's context is not optimized: it runs once a loop, and LLVM would take a tenth longer.
 """
 
-from minimlc.codegen.llvm.entry import IN_PLACE
 from minimlc.codegen.llvm.expr import Expressions
 from minimlc.codegen.llvm.stmt import Statements
-from minimlc.codegen.llvm.value import REGISTER, Code, Value, facts
+from minimlc.codegen.llvm.value import IN_PLACE, REGISTER, Code, Value, facts
 from minimlc.dtypes import INDEX
 from minimlc.node import walk
 from minimlc.tir.nodes import Alloc, Buffer, For, Let, Load, Store, Var

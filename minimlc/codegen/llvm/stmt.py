@@ -9,13 +9,12 @@ from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm.expr import Expressions, Lanes, is_plain
 from minimlc.codegen.llvm.memory import Memory
 from minimlc.codegen.llvm.operators import Values
-from minimlc.codegen.llvm.prefetch import prefetch
 from minimlc.codegen.llvm.value import MEMORY, Code, Value, constant, element_size, having
 from minimlc.codegen.lower import MOST_COPIES
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, span_of, walk
-from minimlc.rooms import room
+from minimlc.parts import Slot
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.legality import carried_dependence
 from minimlc.tir.nodes import (
@@ -79,8 +78,10 @@ class Loops:
         """Write what comes before each of the function's returns."""
 
 
-instructions = room("codegen.llvm.tensor.blocks")
-TensorBlocks = instructions.TensorBlocks if instructions else Loops
+INSTRUCTIONS = Slot[type[Loops]]("instructions")
+"""What writes tensorized blocks as instructions of the machine."""
+NOTES = Slot[Callable[[Expressions, PrimFunc, For], None]]("notes")
+"""What heeds the notes of a loop, such as that to prefetch, where one of its iterations begins."""
 
 
 class Statements:
@@ -99,7 +100,8 @@ class Statements:
         self.values = Values(code, half_conversions=half, scales=self.masks)
         self.memory = Memory(self.values)
         self.writer = Expressions(self.memory, sites)
-        self.tensors: Loops = TensorBlocks(self.writer, job.program, job.features)
+        tensors = INSTRUCTIONS.first or Loops
+        self.tensors = tensors(self.writer, job.program, job.features)
         self.copies = 1
         self.heap: list[str] = []
         self.frame = 0
@@ -156,7 +158,8 @@ class Statements:
     def iteration(self, item: For, number: Value) -> None:
         """Write the loop's body for one value of its variable."""
         self.writer.variables[item.var] = self.values.cast(number, item.var.dtype)
-        prefetch(self.writer, self.job.program, item)
+        for note in NOTES:
+            note(self.writer, self.job.program, item)
         self.stmt(item.body)
 
     def loop(self, extent: Value, body: Callable[[Value], None]) -> None:

@@ -47,6 +47,22 @@ Typed = tuple[str, str]
 """An operand of a call: its LLVM type and its text."""
 
 
+IN_PLACE = "in_place"
+"""The attribute of a function whose result may be the memory of a parameter it is computed from."""
+
+
+def symbol(name: str) -> str:
+    """The function's name in machine code; the dot keeps clear of the C library's names."""
+    return f"mlc.{plain_name(name)}"
+
+
+def plain_name(name: str) -> str:
+    """The name as LLVM can read it: other letters than ASCII's by their numbers."""
+    return "".join(
+        c if c.isascii() and (c.isalnum() or c == "_") else f"${ord(c):x}$" for c in name
+    )
+
+
 def element_size(buffer: Buffer) -> int:
     """The bytes of one element in memory."""
     return SIZE[MEMORY[buffer.dtype]]

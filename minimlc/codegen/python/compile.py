@@ -30,11 +30,12 @@ from minimlc.errors import BuildError, CompileError
 from minimlc.graph import nodes as graph
 from minimlc.graph.control import parts
 from minimlc.graph.ops import OPS, evaluate, find_op
+from minimlc.graph.run import check_arguments
 from minimlc.literals import array_literal, literal, prints_inline
 from minimlc.module import IRModule
 from minimlc.names import UniqueNames, spelled
 from minimlc.node import Node, Visitor
-from minimlc.run import check_arguments, owned
+from minimlc.run import owned
 from minimlc.tir.intrinsics import INTRINSICS, is_formula
 from minimlc.tir.math.scalars import definition
 from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Stmt
@@ -166,7 +167,7 @@ class _Emitter:
             (self.shared.sites, "from minimlc.codegen.bounds import outside"),
             ("op" in used, "from minimlc.codegen.python.compile import op"),
             *((op in used, f"from minimlc.graph.control import {op}") for op in graph.CONTROL),
-            ("call_packed" in used, "from minimlc.run import call_packed"),
+            ("call_packed" in used, "from minimlc.graph.run import call_packed"),
         )
         return [line for needed, line in lines if needed]
 

@@ -8,7 +8,7 @@ from minimlc.errors import ScheduleError
 from minimlc.frontends.tvm import schedule
 from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, Schedule
 from minimlc.frontends.tvm.table import rows
-from minimlc.rooms import room
+from minimlc.parts import room
 from minimlc.tir import nodes, te
 from minimlc.tir.functions import FUNCTIONS
 

@@ -10,12 +10,13 @@ from minimlc.dtypes import INDEX
 from minimlc.node import Node, replace, walk
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import End, Names, Space, copy_nest
-from minimlc.schedule.layout import check_scope, is_too_large
+from minimlc.schedule.layout import is_too_large
 from minimlc.schedule.memory import (
     Anchor,
     Use,
     anchors,
     beside,
+    check_scope,
     is_written,
     no_copy,
     reading_anchor,

@@ -21,7 +21,7 @@ from minimlc.tir.analysis.arith import (
     split_by,
     variables,
 )
-from minimlc.tir.analysis.instances import has_match
+from minimlc.tir.analysis.forms import has_match
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.nodes import Binary, Const, Expr, Var
 

@@ -8,9 +8,8 @@ from minimlc.tir.analysis.access import Access, accesses, top_statements, touche
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.dependence import Conflict, nest_key
 from minimlc.tir.analysis.regions import is_commutative_reduction, is_private, repeats
-from minimlc.tir.analysis.threads import THREAD
 from minimlc.tir.analysis.witness import Witness, find_conflict
-from minimlc.tir.nodes import Block, Buffer, For, PrimFunc, Seq, Stmt, Var
+from minimlc.tir.nodes import THREAD, Block, Buffer, For, PrimFunc, Seq, Stmt, Var
 from minimlc.tir.walks import buffers_in, inner_stmts
 
 

@@ -5,13 +5,9 @@ from collections.abc import Iterable, Sequence
 from minimlc.node import walk
 from minimlc.tir.analysis.access import Access, part_accesses, top_statements
 from minimlc.tir.analysis.arith import has_loads, key, variables
-from minimlc.tir.nodes import Alloc, Expr, For, PrimFunc, Seq, Stmt, Var
+from minimlc.tir.nodes import SHARED, THREAD, Alloc, Expr, For, PrimFunc, Seq, Stmt, Var
 from minimlc.tir.walks import loops_in
 
-THREAD = "threadIdx"
-"""What the axes of a block's threads begin with: barriers stop them all."""
-SHARED = "shared"
-"""What the scopes of the memory that they share begin with."""
 SWIZZLED = "shared.swizzled"
 """Rows of 128 bytes: in each of eight their pieces of 16 bytes are in another order, so that those
 of a column are in different banks.

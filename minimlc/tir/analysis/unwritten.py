@@ -7,21 +7,18 @@ happens: in an iteration that runs whatever the data, and that no write can prec
 """
 
 from collections.abc import Iterator, Mapping
-from math import isinf
-from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.errors import CompileError, VerifyError
-from minimlc.node import span_of
-from minimlc.tir.analysis.access import Access, accesses, element_key, loop_extents, shared_loops
+from minimlc.errors import VerifyError
+from minimlc.tir.analysis.access import Access, accesses, loop_extents, shared_loops
 from minimlc.tir.analysis.coverage import covers
 from minimlc.tir.analysis.dependence import A_FEW
 from minimlc.tir.analysis.instances import are_at, narrowed, reaching, written_before
 from minimlc.tir.analysis.regions import init_comes_first
 from minimlc.tir.analysis.witness import Element, Values, element_at, points
-from minimlc.tir.nodes import Binary, Block, Buffer, Const, Load, PrimFunc, Store, Var
-from minimlc.tir.operators import REDUCERS, start_of
+from minimlc.tir.nodes import Buffer, Load, PrimFunc, Var
+from minimlc.tir.unwritten import Unwritten, is_update
 from minimlc.tir.walks import buffers_in, loops_in
 
 MOST_TRIED = 8
@@ -29,62 +26,6 @@ MOST_TRIED = 8
 
 MOST_STEPS = 128
 """The most reads examined, in all, to see what becomes of unwritten values."""
-
-
-class Unwritten(NamedTuple):
-    """A read of an element that holds nothing yet: which, in which iteration, and what for."""
-
-    load: Load
-    element: Element
-    values: Mapping[str, int]
-    block: Block | None
-    into: Store | None
-
-    def error(
-        self,
-        target: Buffer | None = None,
-        place: Element | None = None,
-        kind: type[CompileError] = CompileError,
-    ) -> CompileError:
-        """What to say where `target[place]` would become what is computed of the element, or where
-        that would decide something.
-        """
-        where = f' in block "{self.block.name}"' if self.block is not None else ""
-        at = ", ".join(f"{name}={value}" for name, value in self.values.items())
-        read = f"{_named(self.load.buffer, self.element)} is read{where}{at and f' at {at}'}"
-        lines = (span_of(part) for part in (self.load, self.into, self.block) if part is not None)
-        example = "it decides what runs, or where"
-        if target is not None:
-            example = f"{_named(target, place)} would come of it"
-        return kind(
-            f"{read} before anything was written there",
-            code="E131",
-            span=next((span for span in lines if span is not None), None),
-            example=example,
-            hint=self.advice(),
-        )
-
-    def advice(self) -> str:
-        """What to write where: the start of a sum, for one."""
-        element, into = self.load.script(), self.into
-        value = into.value if into is not None and _is_update(self.load, into) else None
-        if not isinstance(value, Binary) or value.op not in REDUCERS:
-            return f"write {_named(self.load.buffer, self.element)} first"
-        start = _start(value.op, value.dtype)
-        if self.block is not None and any(it.kind == "R" for it in self.block.iters):
-            return f'with T.init(): {element} = {start}  # in block "{self.block.name}"'
-        return f"{element} = {start}  # before what updates it"
-
-
-def _start(op: str, dtype: str) -> str:
-    """What a reduction starts from, as a script says it."""
-    start = start_of(op, dtype)
-    infinite = isinstance(start, float) and isinf(start)
-    return Const(start, dtype).script() if infinite else repr(start)
-
-
-def _named(buffer: Buffer, element: Element | None) -> str:
-    return buffer.name if element is None else f"{buffer.name}[{', '.join(map(str, element))}]"
 
 
 def check_written(func: PrimFunc) -> None:
@@ -136,7 +77,7 @@ class _Search:
             if read.into is write.node:
                 self.stores[read.order] = write
                 assert isinstance(read.node, Load)
-                if _is_update(read.node, read.into) and len(read.guards) == len(write.guards):
+                if is_update(read.node, read.into) and len(read.guards) == len(write.guards):
                     self.updates |= {write.order, read.order}
 
     def check(self) -> None:
@@ -252,11 +193,6 @@ class _Search:
         new, old = [when[var] for var in shared], [at[var] for var in shared]
         scope = self.scopes[store.buffer]
         return new[:scope] == old[:scope] and (new, item.order) > (old, store.order)
-
-
-def _is_update(read: Load, into: Store | None) -> bool:
-    """Whether a read is of the element that its value goes to."""
-    return into is not None and element_key(read) == element_key(into)
 
 
 def _is_before(write: Access, read: Access) -> bool:

@@ -5,7 +5,7 @@ that each axis is of the kind it claims, that parallel and vectorized loops carr
 nothing is used that surely was never written.
 """
 
-from collections.abc import Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NoReturn
 from weakref import WeakKeyDictionary, WeakSet
@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.dtypes import INDEX, excess
 from minimlc.errors import VerifyError
 from minimlc.node import Node, replace, span_of, walk
+from minimlc.parts import Slot
 from minimlc.tir.analysis.access import (
     Access,
     Alone,
@@ -30,7 +31,6 @@ from minimlc.tir.analysis.legality import carried_dependence, concurrent_depende
 from minimlc.tir.analysis.ranges import Ranges
 from minimlc.tir.analysis.reducers import tuple_reducer
 from minimlc.tir.analysis.scopes import Scopes
-from minimlc.tir.analysis.unwritten import check_written
 from minimlc.tir.nodes import (
     Binary,
     Block,
@@ -47,6 +47,9 @@ from minimlc.tir.nodes import (
     index,
 )
 from minimlc.tir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
+
+CHECKS = Slot[Callable[[PrimFunc], None]]("checks")
+"""What raises a `VerifyError` for other reasons."""
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -72,7 +75,8 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     Scopes(name).function(func)
     check_blocks(func)
     check_loop_kinds(func)
-    check_written(func)
+    for check in CHECKS:
+        check(func)
     _CHECKED.add(func)
 
 

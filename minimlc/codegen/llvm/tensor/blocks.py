@@ -25,7 +25,7 @@ from minimlc.codegen.llvm.value import element_size
 from minimlc.codegen.lower import MOST_COPIES, TENSOR, lower
 from minimlc.errors import ScheduleError
 from minimlc.node import walk
-from minimlc.rooms import room
+from minimlc.parts import room
 from minimlc.schedule.tree import nest
 from minimlc.tir.analysis.arith import constant_value, variables
 from minimlc.tir.equivalence.match import Mismatch, Operand, Statement, match, statement

@@ -6,7 +6,7 @@ from typing import Any
 
 from minimlc.frontends.tvm.schedule import Schedule
 from minimlc.frontends.tvm.target import Target
-from minimlc.rooms import room
+from minimlc.parts import room
 from minimlc.schedule import Schedule as Value
 
 TuneConfig = SimpleNamespace
