@@ -3,7 +3,7 @@
 import base64
 import math
 import struct
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,6 +28,20 @@ class Symbol:
     """
 
     __slots__ = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names in it, each once."""
+        raise NotImplementedError
+
+    @property
+    def bounded(self) -> tuple[Any, ...]:
+        """The name, its least and its largest number, of a name with bounds; else nothing."""
+        raise NotImplementedError
+
+    def refuse(self, what: str) -> NoReturn:
+        """Raise the error for its use as a number."""
+        raise NotImplementedError
 
 
 def literal(value: object) -> str:
@@ -131,3 +145,12 @@ def decode(text: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """The reverse of `encode`; ValueError where the text does not fit shape and dtype."""
     raw = base64.b64decode(text, validate=True)
     return np.frombuffer(raw, dtype=to_numpy(dtype)).reshape(shape)
+
+
+def names_in(values: object) -> list[str]:
+    """The names of the symbols in a value, and in tuples, each once, in order."""
+    if isinstance(values, Symbol):
+        return list(values.names)
+    if not isinstance(values, tuple):
+        return []
+    return list(dict.fromkeys(name for value in values for name in names_in(value)))

@@ -390,12 +390,3 @@ def size_at(value: Any, values: Mapping[str, Any], minimum: Any = None) -> Any:
     if isinstance(value, tuple):
         return tuple([size_at(item, values, minimum) for item in value])
     return value.at(values, minimum) if isinstance(value, Size) else value
-
-
-def names_in(values: Any) -> list[str]:
-    """The names of the sizes in a value, and in tuples, each once, in order."""
-    if isinstance(values, Size):
-        return list(values.names)
-    if not isinstance(values, tuple):
-        return []
-    return list(dict.fromkeys(name for value in values for name in names_in(value)))

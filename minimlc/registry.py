@@ -8,15 +8,17 @@ The registry is the one table that outlives a call: names are the caller's, so a
 """
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from minimlc.errors import CompileError, did_you_mean
+from minimlc.parts import Slot
 
 Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
-_LIBRARIES = ("numpy.", "torch.")
-"""How names begin that `dispatch` registers, at the latest when one is looked for."""
+LIBRARIES = Slot[Any]("libraries")
+"""What registers functions of other libraries, at the latest when one is looked for."""
+_PREFIXES = ("numpy.", "torch.")
+"""How their names begin."""
 
 
 def register_func(name: str, func: Function | None = None, *, override: bool = False) -> Any:
@@ -53,8 +55,8 @@ def _same_source(old: Function, new: Function) -> bool:
 
 def get_function(name: str) -> Function:
     """The function registered as `name`; `CompileError` with near misses for an unknown name."""
-    if name not in _FUNCTIONS and name.startswith(_LIBRARIES):
-        import_module("minimlc.passes.dispatch")
+    if name not in _FUNCTIONS and name.startswith(_PREFIXES):
+        list(LIBRARIES)  # whose functions are registered then
     if name not in _FUNCTIONS:
         hint = did_you_mean(name, _FUNCTIONS) or f'@mlc.register_func("{name}")'
         raise CompileError(f'no function is registered as "{name}"', code="E614", hint=hint)

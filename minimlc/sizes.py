@@ -12,6 +12,7 @@ from math import inf, isqrt, lcm
 from typing import Any
 
 from minimlc.errors import CompileError, OpError, shown
+from minimlc.literals import names_in
 from minimlc.node import Node
 from minimlc.polynomials import (
     Operand,
@@ -20,7 +21,6 @@ from minimlc.polynomials import (
     least,
     most,
     named,
-    names_in,
     sampled,
     size_at,
 )
@@ -30,6 +30,7 @@ __all__ = [
     "applied",
     "bounds_of",
     "cut",
+    "declared",
     "generic",
     "least",
     "most",
@@ -158,6 +159,11 @@ def bounds_of(values: Any) -> dict[str, Span]:
         if known[name][0] > known[name][1]:
             raise CompileError(f"no number is in all bounds that {name} has", code="E136")
     return known
+
+
+def declared(shapes: Any) -> dict[str, Size]:
+    """The names in shapes with what is declared of them."""
+    return {name: named(name, *span) for name, span in bounds_of(shapes).items()}
 
 
 # Type rules

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from minimlc import contents
-from minimlc.contents import LARGE, digest_of, read_together
+from minimlc.contents import digest_of
+from minimlc.runtime import kept
+from minimlc.runtime.kept import LARGE, read_together
 
 
 def frozen(size: int, seed: int) -> np.ndarray:
@@ -35,7 +37,7 @@ def test_large_arrays_are_read_by_two_threads_each_once(monkeypatch):
 
 
 def test_one_large_array_needs_no_thread(monkeypatch):
-    monkeypatch.setattr(contents, "Thread", None)
+    monkeypatch.setattr(kept, "Thread", None)
     read_together([frozen(LARGE, 1), frozen(1, 2)])
 
 

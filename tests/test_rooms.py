@@ -3,9 +3,10 @@
 import sys
 
 import pytest
-from minimlc.rooms import ROOMS, room
 
 import minimlc
+from minimlc.composition import ROOMS
+from minimlc.parts import room
 from tests import test_core
 
 

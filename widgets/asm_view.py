@@ -12,8 +12,8 @@ from minimlc_widgets.lexer import Tokens, script_tokens
 from minimlc_widgets.static import lines_html, script_html
 from traitlets import Bool, Dict, Int, List, Unicode
 
+from minimlc.codegen.llvm.kernel import backend
 from minimlc.errors import CompileError, did_you_mean
-from minimlc.runtime.native import backend
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.codegen.llvm.kernel import link
 from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, file_of, unpack
 from minimlc.dtypes import to_numpy
 from minimlc.errors import BuildError
@@ -18,7 +19,6 @@ from minimlc.module import IRModule
 from minimlc.runtime.families import family
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import link
 from minimlc.runtime.parallel import symbols
 from minimlc.runtime.records import restored
 from minimlc.script import parse

@@ -11,6 +11,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import entry_symbol
+from minimlc.codegen.llvm.kernel import backend, machine_of
 from minimlc.codegen.llvm.value import symbol
 from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, file_of, pack, zipped
 from minimlc.dtypes import dtype_name
@@ -24,7 +25,7 @@ from minimlc.printer import named_constants
 from minimlc.runtime.executable import functions_of
 from minimlc.runtime.families import HalvedGraph
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import backend, is_threaded, machine_of
+from minimlc.runtime.native import is_threaded
 from minimlc.runtime.plan import Plan, plan
 from minimlc.runtime.records import plan_record, signature_record
 

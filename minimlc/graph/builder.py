@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.graph.dimensions import SIZES
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -33,10 +34,10 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.op import FUNCTIONS
 from minimlc.graph.scope import Scope, refuse
+from minimlc.literals import names_in
 from minimlc.module import IRModule, not_a_module, reserved_names
 from minimlc.names import UniqueNames
 from minimlc.node import Node, structural_equal, structural_hash
-from minimlc.sizes import names_in, size_at
 from minimlc.tir import te
 from minimlc.tir.nodes import PrimFunc, binary
 
@@ -268,7 +269,8 @@ class _Inputs:
         """A size of a placeholder: a formula of variables where calls tell it."""
         for name in names_in(size):
             self.sizes.setdefault(name, te.var(name))
-        return size_at(size, self.sizes, partial(binary, "min"))
+        sizes = SIZES.first if names_in(size) else None
+        return sizes.size_at(size, self.sizes, partial(binary, "min")) if sizes else size
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:

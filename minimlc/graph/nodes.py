@@ -24,9 +24,9 @@ import numpy as np
 from minimlc.constants import Attributed, Attributes
 from minimlc.dtypes import dtype_name, dtype_record, excess, is_float, is_size, to_numpy
 from minimlc.errors import CompileError, TooLarge, not_compiled, shown
+from minimlc.graph.dimensions import SIZES, size_of
+from minimlc.literals import Symbol, names_in
 from minimlc.node import Node, node
-from minimlc.polynomials import named
-from minimlc.sizes import Size, bounds_of, names_in, size_of
 
 Attrs = tuple[tuple[str, object], ...]
 BOUNDS = "bounds"
@@ -37,7 +37,7 @@ BOUNDS = "bounds"
 class TensorType:
     """The type of a tensor: its shape in elements and its dtype. Types compare by value.
 
-    A size that a call tells is a `Size`, written as its text: `R.Tensor(("n", 784), "float32")`.
+    A size that a call tells is a symbol, written as its text: `R.Tensor(("n", 784), "float32")`.
     """
 
     shape: tuple[int, ...]
@@ -48,11 +48,11 @@ class TensorType:
         several = isinstance(self.shape, tuple | list)
         shape = tuple(map(size_of, self.shape if several else (self.shape,)))
         for size in shape:
-            if not isinstance(size, Size) and not is_size(size):
+            if not isinstance(size, Symbol) and not is_size(size):
                 why = f"a tensor's sizes are integers >= 0, less than 2**63, got {shown(shape)}"
                 raise CompileError(why, code="E205")
-        shape = tuple([size if isinstance(size, Size) else int(size) for size in shape])
-        why = excess(tuple([size for size in shape if not isinstance(size, Size)]), self.dtype)
+        shape = tuple([size if isinstance(size, Symbol) else int(size) for size in shape])
+        why = excess(tuple([size for size in shape if not isinstance(size, Symbol)]), self.dtype)
         if why:
             raise CompileError(f"a tensor {why}", code="E135")
         object.__setattr__(self, "shape", shape)
@@ -322,7 +322,7 @@ def constant(value: object, dtype: Any = None) -> Constant:
     With `dtype`, which may be a tensor's type, `CompileError` for numbers that it does not have;
     floats are rounded to it.
     """
-    if isinstance(value, Size):
+    if isinstance(value, Symbol):
         value.refuse("a constant")
     try:
         data = np.array(value, order="C")
@@ -374,7 +374,8 @@ def call_function(callee: str, args: tuple[Expr, ...], out: Type) -> Call:
 def declared_sizes(params: Iterable[Var]) -> dict[str, Any]:
     """The sizes that stand in the types of parameters by name, with all bounds declared there."""
     shapes = [kind.shape for param in params for kind in tensor_types(param.type)]
-    return {name: named(name, *span) for name, span in bounds_of(tuple(shapes)).items()}
+    sizes = SIZES.first if names_in(tuple(shapes)) else None
+    return sizes.declared(tuple(shapes)) if sizes else {}
 
 
 def size_names(*types: Type) -> list[str]:

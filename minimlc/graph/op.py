@@ -11,11 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from minimlc.errors import did_you_mean, shown
+from minimlc.graph.dimensions import size_of
 from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, TupleGetItem
 from minimlc.graph.ops import ALIASES, OPS, call_op
 from minimlc.graph.ops.checks import ALL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op
-from minimlc.sizes import Size, size_of
+from minimlc.literals import Symbol
 
 _DTYPE_SETS = {
     ALL: "all",
@@ -111,7 +112,7 @@ def _fields(call: Call) -> list[Any]:
 
 
 def _named(size: Any) -> Any:
-    if not isinstance(size_of(size), Size):
+    if not isinstance(size_of(size), Symbol):
         refuse(f"size is the name of a size, got {shown(size)}", "E204", 'size="k"')
     return size
 

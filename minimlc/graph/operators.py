@@ -11,7 +11,7 @@ import numpy as np
 from minimlc.errors import CompileError, OpError, did_you_mean
 from minimlc.graph.nodes import Call, Expr, TensorType, TupleGetItem, TupleType, Var, constant
 from minimlc.graph.ops import OPS, call_op
-from minimlc.sizes import Size
+from minimlc.literals import Symbol
 
 ARITHMETIC = {
     "+": ("add", "add"),
@@ -47,7 +47,7 @@ class NoSuchField(OpError, IndexError):
 
 def _binary(name: str, reflected: bool) -> Callable[[Expr, object], Call]:
     def apply(self: Expr, other: object) -> Call:
-        value = other if isinstance(other, Expr | Size) else constant(other, self.dtype)
+        value = other if isinstance(other, Expr | Symbol) else constant(other, self.dtype)
         return call_op(name, *((value, self) if reflected else (self, value)))
 
     return apply

@@ -26,6 +26,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import OPS
 from minimlc.literals import (
+    Symbol,
     array_literal,
     dict_literal,
     encode,
@@ -34,7 +35,6 @@ from minimlc.literals import (
     quoted,
 )
 from minimlc.node import Node, nodes_of, walk
-from minimlc.sizes import Size
 from minimlc.tir.printer import TirPrinter
 
 SHOWN_ELEMENTS = 8
@@ -155,7 +155,7 @@ def _declared(kind: Type) -> str:
     """A parameter's type, with the bounds of its sizes."""
     if isinstance(kind, TupleType):
         return f"R.Tuple({', '.join(map(_declared, kind.fields))})"
-    texts = [(s.bounded or str(s)) if isinstance(s, Size) else s for s in kind.shape]
+    texts = [(s.bounded or str(s)) if isinstance(s, Symbol) else s for s in kind.shape]
     return f"R.Tensor({literal(tuple(texts))}, {quoted(kind.dtype)})"
 
 
@@ -164,8 +164,8 @@ def _option(call: Call, value: object) -> str:
     stand where they are declared.
     """
     if call.op == "match_cast" and isinstance(value, tuple):
-        value = tuple([s.bounded or s if isinstance(s, Size) else s for s in value])
-    return literal(str(value) if call.op == "first" and isinstance(value, Size) else value)
+        value = tuple([s.bounded or s if isinstance(s, Symbol) else s for s in value])
+    return literal(str(value) if call.op == "first" and isinstance(value, Symbol) else value)
 
 
 def _own_attrs(call: Call) -> Attrs:

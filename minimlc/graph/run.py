@@ -1,6 +1,6 @@
 """Calls of graph functions, interpreted: their values are arrays, and tuples of them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import unwrap
 from types import TracebackType
@@ -10,6 +10,7 @@ import numpy as np
 
 from minimlc.arguments import Arguments, Parameter
 from minimlc.errors import CallError, Span, source_line
+from minimlc.graph.dimensions import CONTROL_FLOW
 from minimlc.graph.execute import execute
 from minimlc.graph.nodes import (
     CONTROL,
@@ -25,14 +26,10 @@ from minimlc.graph.ops import evaluate
 from minimlc.graph.wellformed import check_function
 from minimlc.kinds import Kind
 from minimlc.module import IRModule
-from minimlc.parts import Slot
 from minimlc.registry import get_function
 from minimlc.run import call as call_function
 from minimlc.tir.elements import poison
 from minimlc.tir.printer import TirPrinter
-
-CONTROL_FLOW = Slot[Callable[..., list[Any]]]("control flow")
-"""What runs conditions and loops."""
 
 
 def is_graph(func: object) -> bool:
@@ -103,7 +100,7 @@ def _graph_call(mod: IRModule, call: Call, args: list[Any]) -> Any:
         return call_function(mod, call.callee, args)
     if control := CONTROL_FLOW.first if call.op in CONTROL else None:
         functions = {key: partial(_called, mod, name) for key, name in called(call)}
-        return control(call, args, functions, lambda kind: poison(kind.shape, kind.dtype))
+        return control.run(call, args, functions, lambda kind: poison(kind.shape, kind.dtype))
     if call.op in JOINTS:
         types = tensor_types(call.type)
         outs = [poison(t.shape, t.dtype) for t in types]

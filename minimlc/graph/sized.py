@@ -3,7 +3,7 @@
 from weakref import WeakKeyDictionary
 
 from minimlc.graph.nodes import Binding, Call, Expr, Function, size_names
-from minimlc.sizes import names_in
+from minimlc.literals import names_in
 
 
 def is_symbolic(func: object) -> bool:

@@ -35,7 +35,7 @@ from minimlc.module import IRModule
 from minimlc.names import UniqueNames
 from minimlc.node import Mutator, Node, replace, span_of, walk
 from minimlc.sizes import Size, bounds_of, names_in, size_at
-from minimlc.tir.nodes import SymbolicFunc
+from minimlc.tir.nodes import PrimFunc, SymbolicFunc
 from minimlc.tir.symbolic import MOST_INSTANCES, instance_of_call
 from minimlc.tir.symbolic import instance as primitive_instance
 
@@ -297,8 +297,8 @@ class _Callees:
                 self.functions.setdefault(each, self.mod[each])
             return name
         if isinstance(func, SymbolicFunc):
-            sizes, _ = instance_of_call(func, name, types_in_order(call))
-            return self.named(name, sizes, lambda: primitive_instance(func, sizes))
+            sizes, chosen = called_instance(func, call)
+            return self.named(name, sizes, lambda: chosen)
         if not isinstance(func, Function):
             self.functions[name] = func
             return name
@@ -313,6 +313,12 @@ class _Callees:
 
     def built(self, func: Function, sizes: Mapping[str, int]) -> Function:
         return _Instance(sizes, self).visit(func)
+
+
+def called_instance(func: SymbolicFunc, call: Call) -> tuple[tuple[int, ...], PrimFunc]:
+    """The sizes that a call in a graph tells, and the primitive function for them."""
+    sizes, _ = instance_of_call(func, call.callee, types_in_order(call))
+    return sizes, primitive_instance(func, sizes)
 
 
 def types_in_order(call: Call) -> list[TensorType]:

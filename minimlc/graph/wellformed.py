@@ -1,11 +1,11 @@
 """Whether a graph function is well-formed: names, scopes, types, callees, normal form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from minimlc.constants import unwritable
 from minimlc.errors import CompileError, VerifyError, did_you_mean
-from minimlc.graph.control import passed, result_type
+from minimlc.graph.dimensions import CONTROL_FLOW, FAMILIES
 from minimlc.graph.nodes import (
     JOINTS,
     OF_GRAPHS,
@@ -28,7 +28,6 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import OPS, infer_call
 from minimlc.graph.sized import data_tell, is_symbolic, told_by
-from minimlc.graph.symbolic import sizes_told, type_at, untold
 from minimlc.module import IRModule
 from minimlc.names import misnamed
 from minimlc.node import nodes_of, span_of, structural_equal
@@ -83,7 +82,7 @@ class _Check:
 
     def sizes(self, func: Function) -> None:
         """Each size must be one that a call tells, or data before."""
-        for name in untold(func):
+        for name in [name for families in FAMILIES for name in families.untold(func)]:
             why = f"no call tells {name}, and no data before it is used: "
             why += f"no parameter has the size {name}, or {name} * 2 + 1"
             self.refuse(why, "E136", f'mlc.Var("x", R.Tensor(("{name}", 4), "float32"))')
@@ -198,9 +197,9 @@ class _Check:
             why = f'"{call.callee}" has {len(func.params)} parameters, the call gives '
             self.refuse(f"{why}{count} argument(s) and {len(outputs)} output(s)", "E225")
         params = [Var(param.name, TensorType(param.shape, param.dtype)) for param in func.params]
-        sizes = self.tried(sizes_told, params, types) if family is not func else {}
+        sizes = self.sizes_told(params, types) if family is not func else {}
         for number, (param, got) in enumerate(zip(params, types, strict=True)):
-            declared = type_at(param.type, sizes)
+            declared = at(param.type, sizes)
             if got != declared:
                 what = f"argument {number}" if number < count else f"output {number - count}"
                 why = f'{what} of "{call.callee}" ({param.name}) is {declared}, got {got}'
@@ -223,7 +222,7 @@ class _Check:
         if call.op == "call":
             kind = results["callee"]
         else:
-            kind = self.tried(result_type, call, results)
+            kind = self.tried(_control().result_type, call, results)
         if call.type != kind:
             what = f'"{call.callee}"' if call.op == "call" else call.op
             self.refuse(f"{what} gives {kind}, the call says {call.type}", "E222")
@@ -234,17 +233,24 @@ class _Check:
         if data_tell(func):
             why = f'{call.op} cannot call "{name}": data tell sizes in it'
             self.refuse(why, "E136", "call it from Python, or put its operators here")
-        types: Sequence[Type] = self.tried(passed, call, key)
+        types = [arg.type for arg in call.args]
+        if call.op != "call":
+            types = self.tried(_control().passed, call, key)
         if len(types) != len(func.params):
             why = f'"{name}" takes {len(func.params)} argument(s), got {len(types)}'
             self.refuse(why, "E225")
-        sizes = self.tried(sizes_told, func.params, types) if is_symbolic(func) else {}
+        sizes = self.sizes_told(func.params, types) if is_symbolic(func) else {}
         for param, kind in zip(func.params, types, strict=True):
-            declared = type_at(param.type, sizes)
+            declared = at(param.type, sizes)
             if kind != declared:
                 why = f'"{name}" takes {param.name}: {declared}, got {kind}'
                 self.refuse(why, "E225", f"op.match_cast(value, {declared})" if sizes else "")
-        return type_at(func.result.type, sizes)
+        return at(func.result.type, sizes)
+
+    def sizes_told(self, params: Sequence[Var], types: Sequence[Type]) -> dict[str, Any]:
+        """The sizes that a call of a family tells."""
+        families = FAMILIES.first
+        return self.tried(families.sizes_told, params, types) if families else {}
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:
         """What `check` gives; its error becomes this one's."""
@@ -259,6 +265,20 @@ class _Check:
             excerpt = _shown(where)
         why = f'function "{self.name}": {why}'
         raise VerifyError(why, code=code, span=span, excerpt=excerpt, hint=hint) from None
+
+
+def at(kind: Type, sizes: Mapping[str, Any]) -> Type:
+    """A type where sizes have these values."""
+    families = FAMILIES.first if sizes else None
+    return families.type_at(kind, sizes) if families else kind
+
+
+def _control() -> Any:
+    """What knows conditions and loops."""
+    control = CONTROL_FLOW.first
+    if control is None:
+        raise CompileError("there are no conditions and loops here", code="E222")
+    return control
 
 
 def _shown(binding: Binding) -> str:

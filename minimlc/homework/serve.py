@@ -22,6 +22,7 @@ import numpy as np
 from minimlc.apart.limits import Limits, apply
 from minimlc.apart.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
 from minimlc.apart.processes import apart, go_on_guarded, own_streams
+from minimlc.codegen.llvm.kernel import surroundings
 from minimlc.errors import BuildError, CompileError
 from minimlc.homework.allowed import HomeworkError, above, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
@@ -30,7 +31,6 @@ from minimlc.homework.space import KEYS
 from minimlc.homework.watched import watched
 from minimlc.module import IRModule
 from minimlc.node import structural_equal
-from minimlc.runtime.native import surroundings
 from minimlc.schedule import Schedule
 from minimlc.script import I, R, T, parse
 from minimlc.tir import te

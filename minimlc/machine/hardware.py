@@ -12,12 +12,13 @@ import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
+from minimlc.codegen.llvm.kernel import backend, emit_llvm, machine_of
+from minimlc.codegen.llvm.value import symbol
 from minimlc.dtypes import is_float, to_numpy
 from minimlc.machine.trial import tiles_permitted
 from minimlc.module import IRModule
@@ -25,7 +26,6 @@ from minimlc.parts import room
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
 from minimlc.runtime.foreign import missing_features
-from minimlc.runtime.native import backend, emit_llvm, machine_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from minimlc.tir import te
@@ -126,11 +126,10 @@ def trial_of(feature: str) -> tuple[str, bytes, list[np.ndarray], np.ndarray]:
     schedule = matmul(Schedule.trusting(IRModule.of({"trial": func}), "trial"), target=target)
     machine = machine_of(target)
     code = backend().compile_object(emit_llvm({"trial": schedule.func}, machine).text, machine)
-    symbol = import_module("minimlc.codegen.llvm.value").symbol("trial")
     rng = np.random.default_rng(0)
     arrays = [_numbers(rng, p.shape, p.dtype) for p in func.params[:2]]
     expected = (arrays[0].astype(np.int64) @ arrays[1].astype(np.int64)).astype(result)
-    return symbol, code, [*arrays, np.zeros_like(expected)], expected
+    return symbol("trial"), code, [*arrays, np.zeros_like(expected)], expected
 
 
 def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

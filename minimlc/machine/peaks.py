@@ -12,7 +12,7 @@ from time import perf_counter
 
 import numpy as np
 
-from minimlc.runtime.native import NativeCode, backend, link, machine_of
+from minimlc.codegen.llvm.kernel import NativeCode, backend, link, machine_of
 from minimlc.runtime.timing import machine_text
 from minimlc.target import Target
 

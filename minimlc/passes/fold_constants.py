@@ -23,10 +23,10 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops import evaluate
 from minimlc.graph.run import nest
+from minimlc.literals import names_in
 from minimlc.module import IRModule, module_pass
 from minimlc.node import children, walk
 from minimlc.run import interpret
-from minimlc.sizes import names_in
 from minimlc.tir.analysis.access import loop_extent
 from minimlc.tir.nodes import For, PrimFunc, Stmt, While
 

@@ -3,18 +3,17 @@
 from math import prod
 
 from minimlc.errors import CompileError, ScheduleError
+from minimlc.graph.dimensions import FAMILIES
 from minimlc.graph.execute import execute
 from minimlc.graph.mutator import Mutator, is_primitive
 from minimlc.graph.nodes import Call, Constant, Expr, Function, TensorType, Var, call_tir
 from minimlc.graph.run import flatten, nest
 from minimlc.graph.sized import is_symbolic
-from minimlc.graph.symbolic import types_in_order
 from minimlc.module import IRModule, module_pass
 from minimlc.node import nodes_of, walk
 from minimlc.passes.merge import Merger, copy_of
 from minimlc.schedule.inline import compute_inline
 from minimlc.tir.nodes import Block, Buffer, Intrin, Load, PrimFunc, Store, SymbolicFunc
-from minimlc.tir.symbolic import instance, instance_of_call
 from minimlc.tir.walks import blocks_in
 
 CHEAP = 8
@@ -104,12 +103,13 @@ class _Fused:
         callee = self.mod[call.callee]
         if isinstance(callee, PrimFunc):
             return callee
-        if not isinstance(callee, SymbolicFunc):
+        families = FAMILIES.first
+        if not isinstance(callee, SymbolicFunc) or families is None:
             raise self._refusal(f'"{call.callee}" is not a primitive function')
         if is_symbolic(self.mod[self.name]):
             raise self._refusal("its sizes are known only at the call")
-        sizes, _ = instance_of_call(callee, call.callee, types_in_order(call))
-        return instance(callee, sizes)
+        _, func = families.called_instance(callee, call)
+        return func
 
     def _outputs(self, result: Value) -> list[Buffer]:
         """Distinct allocations for the result, which become parameters."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.llvm.entry import entry_symbol
+from minimlc.codegen.llvm.kernel import backend, machine_of
 from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.nodes import (
@@ -45,14 +46,7 @@ from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.kept import kept
 from minimlc.runtime.library import Library, Stored
-from minimlc.runtime.native import (
-    Unit,
-    backend,
-    code_name,
-    compile_native,
-    machine_of,
-    units_of,
-)
+from minimlc.runtime.native import Unit, code_name, compile_native, units_of
 from minimlc.runtime.plan import Plan, plan
 from minimlc.runtime.schedules import Schedules
 from minimlc.runtime.stubs import Jobs, with_stubs

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from minimlc.arguments import Arguments, Parameter, address_of, parameters_of
-from minimlc.codegen.bounds import Site, outside
+from minimlc.codegen.bounds import Site
+from minimlc.codegen.llvm.kernel import Kernel as Compiled
+from minimlc.codegen.llvm.kernel import entered, failure
 from minimlc.dtypes import to_numpy
 from minimlc.graph import control
 from minimlc.graph.nodes import Call, Function, TensorType, called
@@ -18,8 +20,6 @@ from minimlc.module import IRModule
 from minimlc.runtime.foreign import refusing
 from minimlc.runtime.heap import keep_blocks
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import entry_point
-from minimlc.runtime.parallel import interruption
 from minimlc.runtime.plan import Plan, PlannedCall, Slot, nbytes, plan
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc
@@ -30,36 +30,7 @@ SMALL = 1 << 14
 """Bytes of arrays in all, below which code hardly needs large buffers of its own."""
 
 
-def entered(address: int, count: int, sites: Sequence[Site] | None) -> Callable[..., int]:
-    """Compiled code of `count` pointers as a function of them that returns its status.
-
-    With `sites`, the code takes a pointer more: to where it puts which site an access failed at,
-    and the index there, of which the function makes an error.
-    """
-    entry: Callable[..., int] = entry_point(address, count + (sites is not None))
-    if sites is None:
-        return entry
-    slots_type = ctypes.c_int64 * (1 + max((len(site.shape) for site in sites), default=0))
-
-    def checked(*addresses: int) -> int:
-        slots = slots_type()
-        status = entry(*addresses, ctypes.addressof(slots))
-        if status == 1:
-            site = sites[slots[0]]
-            raise outside(site, slots[1 : 1 + len(site.shape)])
-        return status
-
-    return checked
-
-
-def failure(name: str, status: int) -> BaseException:
-    """The exception for the status that compiled code returned."""
-    if status == 2:
-        return MemoryError(f"{name} could not get memory for the buffers it allocates")
-    return interruption()
-
-
-class Kernel:
+class Kernel(Compiled):
     """A compiled primitive function: call it with arrays; it writes its results into them."""
 
     def __init__(
@@ -70,34 +41,9 @@ class Kernel:
         sites: Sequence[Site] | None,
         keep: object,
     ):
-        """`code` is an address, or what takes the arrays' addresses."""
-        self.__name__ = name
-        self._arguments = Arguments(name, parameters)
-        self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
-        self._keep = keep
+        Compiled.__init__(self, name, parameters, code, sites, keep)
         if sum(map(nbytes, parameters)) >= SMALL:
             keep_blocks()
-
-    def __call__(self, *arrays: Any, **named: Any) -> None:
-        shared, addresses = self._arguments.check(arrays, named)
-        status = self._entry(*addresses)
-        del shared  # it has kept the memory alive
-        if status:
-            raise failure(self.__name__, status)
-
-    def ready(self, *arrays: Any) -> Callable[[], None]:
-        """The call with these arrays, which are checked now: what is left is its code alone."""
-        shared, addresses = self._arguments.check(arrays)
-
-        def run(_kept: object = shared) -> None:
-            status = self._entry(*addresses)
-            if status:
-                raise failure(self.__name__, status)
-
-        return run
-
-    def __repr__(self) -> str:
-        return f"<compiled {self._arguments.signature}>"
 
 
 def aligned_bytes(size: int) -> np.ndarray:

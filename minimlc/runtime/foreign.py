@@ -7,9 +7,9 @@ with what the machine at hand has before any of it runs.
 import functools
 import re
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any, NoReturn
 
+from minimlc.codegen.llvm.kernel import backend, is_x86, wide_enough
 from minimlc.errors import BuildError, CallError
 from minimlc.target import Target
 
@@ -115,27 +115,14 @@ def _brought(cpu: str, features: str) -> tuple[str, ...]:
         if not FEATURE.fullmatch(part):  # LLVM ends the process on some of these
             hint = 'Target("llvm", "x86-64", "+avx2,-fma"): each with a sign, without spaces'
             raise BuildError(f'"{part}" is not a CPU feature', code="E509", hint=hint)
-    llvm = import_module("minimlc.codegen.llvm.machine")
+    llvm = backend()
     machine = llvm.Machine(cpu, wide_enough(features), 512)
-    if _is_x86() and "%xmm" not in llvm.compile_assembly(SUM, machine):
+    if is_x86() and "%xmm" not in llvm.compile_assembly(SUM, machine):
         why = f'no code can be made for the CPU "{cpu}" with the features "{features}"'
         hint = 'Target("llvm", "x86-64-v3") names a usual CPU, Target.host() the one here'
         raise BuildError(why, code="E509", hint=hint)
     listing = llvm.compile_assembly(PROBE, machine)
     return tuple(name for name, sign in reversed(TELLTALES.items()) if re.search(sign, listing))
-
-
-def wide_enough(features: str) -> str:
-    """Features for LLVM, which ends the process when asked for 64-bit code for a CPU without."""
-    if not _is_x86() or "+64bit" in features.split(","):
-        return features
-    return f"{features},+64bit" if features else "+64bit"
-
-
-@functools.cache
-def _is_x86() -> bool:
-    llvm = import_module("llvmlite.binding")
-    return bool(llvm.get_process_triple().startswith(("x86_64", "amd64")))
 
 
 def refusing(name: str, target: Target, missing: tuple[str, ...]) -> Callable[..., Any]:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from math import prod
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from minimlc.codegen.llvm.value import IN_PLACE
 from minimlc.node import Node, nodes_of
+from minimlc.parts import Slot
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import Atom, Sum, constant_value, flat, key
-from minimlc.tir.analysis.copies import READY
 from minimlc.tir.analysis.dependence import Conflict, Direction
 from minimlc.tir.nodes import (
     Expr,
@@ -21,6 +22,13 @@ from minimlc.tir.nodes import (
     substitute,
 )
 
+FACTS = Slot[WeakKeyDictionary[PrimFunc, Any]]("facts of functions")
+"""What is known of functions that were compiled before."""
+
+
+def _ready(func: PrimFunc) -> Any:
+    return next((known[func] for known in FACTS if func in known), None)
+
 
 def may_share(func: PrimFunc, source: int, result: int) -> bool:
     """Whether the parameter number `result` may be the memory of the one number `source`.
@@ -29,8 +37,8 @@ def may_share(func: PrimFunc, source: int, result: int) -> bool:
     nothing reads the result, and the source is read in the value of this store alone, at the same
     element.
     """
-    if func in READY:
-        return (source, result) in READY[func].shares
+    if ready := _ready(func):
+        return (source, result) in ready.shares
     known = _KNOWN.setdefault(func, {})
     if (source, result) not in known:
         known[source, result] = _may_share(func, source, result)
@@ -80,7 +88,8 @@ def views(func: PrimFunc) -> tuple[int, ...]:
     as a reshape does, or a split into rows: at which of its elements each of them begins. They may
     be the same memory, so nothing is to be done. Empty for other functions.
     """
-    return READY[func].views if func in READY else _known(_views, func)
+    ready = _ready(func)
+    return ready.views if ready else _known(_views, func)
 
 
 def joined(func: PrimFunc) -> tuple[int, ...]:
@@ -88,7 +97,8 @@ def joined(func: PrimFunc) -> tuple[int, ...]:
     as a concatenation of rows does: at which of its elements each of them begins. They may be parts
     of its memory, so nothing is to be done. Empty for other functions.
     """
-    return READY[func].joined if func in READY else _known(_joined, func)
+    ready = _ready(func)
+    return ready.joined if ready else _known(_joined, func)
 
 
 Parts = Callable[[PrimFunc], tuple[int, ...]]
@@ -172,6 +182,7 @@ def _number(access: Access) -> Sum[Atom]:
 def sharing(func: PrimFunc) -> PrimFunc:
     """The function, for calls in which `may_share` is made use of."""
     result = func.with_attr(IN_PLACE, True)
-    if func in READY:
-        READY[result] = READY[func]
+    if ready := _ready(func):
+        for known in FACTS:
+            known[result] = ready
     return result

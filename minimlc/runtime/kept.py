@@ -18,6 +18,7 @@ import numpy as np
 
 from minimlc.arguments import parameters_of
 from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.codegen.llvm.kernel import link, surroundings
 from minimlc.contents import KNOWN, digest_of, is_frozen
 from minimlc.dtypes import dtype_name, to_numpy
 from minimlc.graph.nodes import Constant, Function
@@ -29,7 +30,7 @@ from minimlc.passes.pack_constants import ORIGINS, copied
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.executable import NativeGraph, functions_of
 from minimlc.runtime.library import Library
-from minimlc.runtime.native import is_threaded, link, surroundings
+from minimlc.runtime.native import is_threaded
 from minimlc.runtime.parallel import symbols
 from minimlc.runtime.records import plan_record, restored, signature_record
 from minimlc.target import Target

@@ -1,80 +1,30 @@
 """From primitive functions to callable machine code, through the cache."""
 
-import ctypes
-import functools
-import itertools
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from importlib import import_module
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from minimlc.codegen.bounds import Site
 from minimlc.codegen.dialect import PLAIN, Legalize
+from minimlc.codegen.llvm.kernel import (
+    NativeCode,
+    backend,
+    emit_llvm,
+    link,
+    machine_of,
+    surroundings,
+)
 from minimlc.codegen.llvm.value import IN_PLACE, symbol
-from minimlc.errors import BuildError
 from minimlc.node import nodes_of, structural_hash
 from minimlc.runtime.cache import FOLDER, Entries, cache_key
-from minimlc.runtime.foreign import wide_enough
 from minimlc.runtime.parallel import symbols
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import READY
 from minimlc.tir.intrinsics import is_formula
 from minimlc.tir.nodes import For, Intrin, PrimFunc
-
-
-class NativeCode(NamedTuple):
-    """Linked code: the address of each exported name, and what its error slots mean.
-
-    `library` keeps the code in memory, `entries` are the names of its parts in the cache.
-    """
-
-    addresses: Mapping[str, int]
-    sites: tuple[Site, ...]
-    library: object
-    entries: tuple[str, ...] = ()
-
-
-def backend() -> ModuleType:
-    """What makes machine code, imported at the first use: not every use needs llvmlite."""
-    try:
-        return import_module("minimlc.codegen.llvm.machine")
-    except ImportError as error:
-        why = f'target "llvm" needs llvmlite, which cannot be imported: {error}'
-        hint = 'pip install llvmlite, or build(mod, target="python")'
-        raise BuildError(why, code="E502", hint=hint) from None
-
-
-def emit_llvm(functions: Mapping[str, PrimFunc], machine: Any, **options: Any) -> Any:
-    """LLVM's text; its writer is imported only when the cache does not have the code."""
-    backend()
-    return import_module("minimlc.codegen.llvm.emit").emit_llvm(functions, machine, **options)
-
-
-LIBRARIES = 32
-"""How many libraries share one of LLVM's linkers, which keeps part of each, dropped or not.
-A linker lives as long as the last of its libraries."""
-
-
-@functools.lru_cache(maxsize=1)
-def _host_jit(number: int = 0) -> tuple[Any, Any]:
-    llvm = import_module("llvmlite.binding")
-    machine = backend().target_machine(machine_of(Target.host()))
-    # LLVM's older linker maps a library's sections one by one, and ends the process where two of
-    # them are 2 GiB apart. Its newer one isn't complete on Windows.
-    return llvm, llvm.create_lljit_compiler(machine, use_jit_link=sys.platform != "win32")
-
-
-_numbers = itertools.count()
-_linking = threading.Lock()
-
-
-def machine_of(target: Target) -> Any:
-    """The backend's view of a target."""
-    return backend().Machine(target.cpu, wide_enough(target.features), target.vector_bits)
 
 
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
@@ -222,16 +172,6 @@ def compile_native(
     return linked({})
 
 
-@functools.cache
-def surroundings() -> tuple[str, ...]:
-    """What else machine code depends on: LLVM's version, and the kind of machine and system. Asked
-    once: while another thread compiles, llvmlite lets nobody in.
-    """
-    backend()
-    llvm = import_module("llvmlite.binding")
-    return ".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()
-
-
 def _key(functions: Mapping[str, PrimFunc], target: Target, extra: str) -> str:
     parts = [*surroundings(), target.cpu, target.features, str(target.vector_bits), extra]
     for name, func in functions.items():
@@ -239,37 +179,3 @@ def _key(functions: Mapping[str, PrimFunc], target: Target, extra: str) -> str:
             func = Legalize(PLAIN).visit(func)  # a formula of the user's is only a name in it
         parts += [name, structural_hash(func)]
     return cache_key(parts)
-
-
-def link(
-    codes: Sequence[bytes],
-    exports: Sequence[str],
-    imports: Mapping[str, int],
-    sites: tuple[Site, ...] = (),
-) -> NativeCode:
-    """Object files in memory. `imports` are addresses of what no library of the process has."""
-    llvm = import_module("llvmlite.binding")
-    builder = llvm.JITLibraryBuilder().add_current_process()
-    for code in codes:
-        builder.add_object_img(code)
-    for name, address in imports.items():
-        builder.import_symbol(name, address)
-    for name in exports:
-        builder.export_symbol(name)
-    with _linking:
-        number = next(_numbers)
-        _, jit = _host_jit(number // LIBRARIES)
-        library = builder.link(jit, f"minimlc{number}")
-    return NativeCode({name: library[name] for name in exports}, sites, library)
-
-
-MOST_POINTERS = 1024
-"""ctypes passes no more arguments."""
-
-
-def entry_point(address: int, count: int, result: Any = ctypes.c_int) -> Any:
-    """A compiled function of `count` pointers as a Python callable; it releases the GIL."""
-    if count > MOST_POINTERS:
-        why = f"compiled code takes at most {MOST_POINTERS} arrays, this function has {count}"
-        raise BuildError(why, hint='pass some of them as one array, or build(mod, target="python")')
-    return ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * count)(address)

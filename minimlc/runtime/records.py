@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from minimlc.arguments import Parameter
+from minimlc.codegen.llvm.kernel import NativeCode
 from minimlc.graph.nodes import Function, TensorType, TupleType, Type, Var
 from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph
-from minimlc.runtime.native import NativeCode
 from minimlc.runtime.plan import Plan, PlannedCall, Slot
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, Pass
 from minimlc.node import Node, nodes_of, structural_hash, walk
-from minimlc.passes import pack_constants, scheduling
-from minimlc.passes.pack_constants import Packs
+from minimlc.passes import scheduling
+from minimlc.passes.pack_constants import Packs, pack_constants
 from minimlc.tir.nodes import PrimFunc
 
 MOST = 512

@@ -13,25 +13,19 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
+from minimlc.codegen.llvm.kernel import surroundings
 from minimlc.graph.mutator import is_primitive
 from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, Pass, pass_name, run_passes
 from minimlc.node import nodes_of, replace, structural_hash
-from minimlc.passes import fuse_tir, pack_constants, scheduling
+from minimlc.passes import fuse_tir, scheduling
 from minimlc.passes.fuse_tir import inline_elements, join_groups
-from minimlc.passes.pack_constants import Packs, packed
+from minimlc.passes.pack_constants import Packs, pack_constants, packed
 from minimlc.runtime.cache import Entries, cache_key
 from minimlc.runtime.in_place import joined, shares, sharing, views
 from minimlc.runtime.kept import FAULTS, has_units, without_formulas
 from minimlc.runtime.library import Library, Stored
-from minimlc.runtime.native import (
-    MissingCode,
-    Unit,
-    code_name,
-    compiler,
-    is_threaded,
-    surroundings,
-)
+from minimlc.runtime.native import MissingCode, Unit, code_name, compiler, is_threaded
 from minimlc.target import Target
 from minimlc.tir.analysis.copies import READY, Copy, Ready, copy_from
 from minimlc.tir.nodes import PrimFunc, Store, seq, store

@@ -19,10 +19,10 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from importlib import import_module
 from string import Template
 from typing import Any
 
+from minimlc.codegen.llvm.kernel import backend, link, machine_of, surroundings
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.target import Target
 
@@ -317,8 +317,7 @@ class Team:
             "minimlc_post": post,
         }
         exports = ["minimlc_parallel", "minimlc_member"]
-        native = import_module("minimlc.runtime.native")
-        self._code = native.link([_object_code(cache)], exports, imports)
+        self._code = link([_object_code(cache)], exports, imports)
         self.address: int = self._code.addresses["minimlc_parallel"]
         self.reset()
         for kept in (self, threads):  # for good: its threads end with the process
@@ -375,13 +374,13 @@ def _address(function: Any) -> int:
 
 def _object_code(cache: bool) -> bytes:
     """The team's machine code, from the cache where that has it and may be used."""
-    native, host = import_module("minimlc.runtime.native"), Target.host()
-    key = cache_key(["team", text(), *native.surroundings(), host.cpu, host.features])
+    host = Target.host()
+    key = cache_key(["team", text(), *surroundings(), host.cpu, host.features])
     entry = load_entry(key) if cache else None
     if entry is not None:
         return entry[1]
-    machine = native.machine_of(host)
-    code: bytes = native.backend().compile_object(text(), machine, passes=False)
+    machine = machine_of(host)
+    code: bytes = backend().compile_object(text(), machine, passes=False)
     if cache:
         store_entry(key, {}, code)
     return code

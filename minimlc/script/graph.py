@@ -14,16 +14,17 @@ import numpy as np
 from minimlc.constants import plain
 from minimlc.dtypes import dtype_name
 from minimlc.graph import nodes as graph
+from minimlc.graph.dimensions import size_of
 from minimlc.graph.nodes import Call, Expr, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
+from minimlc.literals import Symbol
 from minimlc.node import with_span
+from minimlc.parts import Slot
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import Level, Siblings, decorator
-from minimlc.script.graph_control import CONTROLS
 from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type
 from minimlc.script.graph_value import GRAPHS, PARTS, PLAIN, Values
 from minimlc.script.source import Names, Source, parameters
-from minimlc.sizes import Size, size_of
 
 _HINT = '{}: R.Tensor((1, 784), "float32")'
 
@@ -106,7 +107,7 @@ def _assign(reader: Values, node: ast.Assign) -> None:
         reader.scope[target.id] = size_of(target.id)
         return
     known = reader.read(node.value)
-    if isinstance(target, ast.Name) and isinstance(known, Size):
+    if isinstance(target, ast.Name) and isinstance(known, Symbol):
         reader.scope[target.id] = known
         return
     value = reader.as_expr(known, node.value)
@@ -224,6 +225,9 @@ def _joint(
     return Call(op, values, (("callee", str(callee)), *(attrs or {}).items()), kind)
 
 
+MORE = [*Slot[Any]("constructs of R")]
+"""Further constructs: a file enters its own."""
+
 _VALUES = {
     **PARTS,
     "function": decorator(parse_function),
@@ -232,7 +236,7 @@ _VALUES = {
     "const": const,
     "const_data": const_data,
     **{op: partial(_joint, op) for op in ("call_tir", "call_dps_packed", "call")},
-    **CONTROLS,
+    **{name: of for part in MORE for name, of in part.CONTROLS.items()},
     **dict.fromkeys(PLAIN, plain),
     **GRAPHS.markers("with", "action"),
 }

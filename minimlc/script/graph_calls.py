@@ -5,9 +5,9 @@ from typing import Any, NoReturn
 
 from minimlc.errors import Span, did_you_mean
 from minimlc.graph import nodes as graph
+from minimlc.graph.dimensions import FAMILIES
 from minimlc.graph.nodes import Call, Tuple, Type
 from minimlc.graph.op import FUNCTIONS
-from minimlc.graph.symbolic import result_for
 from minimlc.script.graph_types import out_type
 from minimlc.script.graph_value import GRAPHS, Values, options_of
 from minimlc.script.reader import call
@@ -94,8 +94,8 @@ def result_type_of(reader: Values, name: str, node: ast.Call, types: list[Type])
     """The type that a graph function of this module returns for values of these types."""
     func, syntax = reader.siblings.done.get(name), reader.siblings.names.get(name)
     if isinstance(func, graph.Function):
-        kind: Type = reader.guard(node, result_for, func, types)
-        return kind
+        families, result = FAMILIES.first, func.result.type
+        return reader.guard(node, families.result_for, func, types) if families else result
     if func is not None:
         hint = f'R.call_tir("{name}", (x,), out=R.Tensor((1, 784), "float32"))'
         raise reader.error(node.func, f"{name} is a primitive function", "E129", hint)

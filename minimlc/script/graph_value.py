@@ -12,6 +12,7 @@ import numpy as np
 from minimlc.constants import is_folded
 from minimlc.errors import CompileError, ScriptError
 from minimlc.graph import nodes as graph
+from minimlc.graph.dimensions import SIZES, size_of
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -27,7 +28,8 @@ from minimlc.graph.normal import Normal
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import OPS
-from minimlc.graph.symbolic import type_at
+from minimlc.graph.wellformed import at
+from minimlc.literals import Symbol, names_in
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
 from minimlc.script.definition import Siblings
@@ -42,7 +44,6 @@ from minimlc.script.graph_types import (
 )
 from minimlc.script.reader import PYTHON, Reader, element, is_none, items_of
 from minimlc.script.source import Names, Source, unquoted
-from minimlc.sizes import Size, applied, names_in, size_of
 
 Operator = Callable[..., Expr]
 _INSTEAD = {
@@ -135,7 +136,7 @@ class Values(Reader):
             value = self.read(node)
             if not isinstance(value, tuple) or isinstance(node, ast.Tuple):  # one with bounds
                 value = self.guard(node, size_of, value)
-        return value if isinstance(value, Size) else Reader.size(self, node)
+        return value if isinstance(value, Symbol) else Reader.size(self, node)
 
     def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
@@ -217,10 +218,11 @@ class Values(Reader):
         return value
 
     def symbolic(self, node: ast.expr, op: str, operands: list[Any]) -> Any:
-        if all(isinstance(value, bool | int | float | Size) for value in operands):
-            return self.guard(node, applied, op, *operands)
+        if all(isinstance(value, bool | int | float | Symbol) for value in operands):
+            sizes: Any = SIZES.first  # without it, no operand is a symbol
+            return self.guard(node, sizes.applied, op, *operands)
         for value in operands:
-            if not isinstance(value, Expr | np.ndarray | bool | int | float | Size):
+            if not isinstance(value, Expr | np.ndarray | bool | int | float | Symbol):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
         if op == "-" and len(operands) == 1:
             return self.operator(node, FUNCTIONS["negative"], operands, {})
@@ -253,12 +255,12 @@ def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
     if not isinstance(kind, TensorType) or not isinstance(x, Expr) or x.ndim != kind.ndim:
         return kind
     pairs = zip(kind.shape, x.shape, strict=True)
-    new = {str(size): _bounded(of, size) for size, of in pairs if isinstance(size, Size)}
+    new = {str(size): _bounded(of, size) for size, of in pairs if isinstance(size, Symbol)}
     known = reader.scope.keys() - reader.unmeant
     new = {n: of for n, of in new.items() if n.isidentifier() and n not in known}
     reader.scope.update(new)
     reader.unmeant.difference_update(new)
-    return type_at(kind, new)
+    return at(kind, new)
 
 
 def _bounded(size: Any, declared: Any) -> Any:

@@ -6,9 +6,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.kernel import machine_of
 from minimlc.codegen.llvm.machine import optimize, target_machine
 from minimlc.node import span_of, walk
-from minimlc.runtime.native import machine_of
 from minimlc.tir.nodes import Stmt, Store
 from tests.widgets.values import product
 

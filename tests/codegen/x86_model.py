@@ -15,9 +15,9 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.kernel import entry_point, link, machine_of
 from minimlc.codegen.llvm.machine import compile_object
-from minimlc.runtime.native import entry_point, link, machine_of
+from minimlc.codegen.llvm.value import symbol
 from minimlc.runtime.parallel import symbols
 from minimlc.target import Target
 

@@ -6,8 +6,8 @@ import pytest
 import minimlc as mlc
 from minimlc import recipes, te
 from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.kernel import machine_of
 from minimlc.dtypes import integer_range, is_float, to_numpy
-from minimlc.runtime.native import machine_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from tests.codegen.machines import X86

@@ -7,8 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc.codegen.llvm.emit import emit_llvm
+from minimlc.codegen.llvm.kernel import machine_of
 from minimlc.codegen.llvm.machine import compile_assembly
-from minimlc.runtime.native import machine_of
 from minimlc.target import Target
 from tests.codegen.machines import X86
 from tests.codegen.x86_model import run as run_model

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minimlc.runtime.native import backend
+from minimlc.codegen.llvm.kernel import backend
 
 
 @pytest.fixture

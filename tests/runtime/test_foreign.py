@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from minimlc.codegen.llvm import kernel
 from minimlc.graph.nodes import Function
 from minimlc.runtime import native
 from minimlc.runtime.build import build
@@ -94,7 +95,7 @@ def test_names_of_cpus_that_llvm_has_no_64_bit_code_for(cpu):
 
 def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch, request):
     """A cache on a disk that two machines share: neither finds the other's code."""
-    request.addfinalizer(native.surroundings.cache_clear)
+    request.addfinalizer(kernel.surroundings.cache_clear)
     monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
     host = Target.host()
     targets = [
@@ -112,7 +113,7 @@ def test_each_cpu_has_entries_of_its_own_in_the_cache(tmp_path, monkeypatch, req
     monkeypatch.setattr(
         "llvmlite.binding.get_process_triple", lambda: "elsewhere-unknown-linux-gnu"
     )
-    native.surroundings.cache_clear()
+    kernel.surroundings.cache_clear()
     assert native._key(functions, host, "") not in keys
 
 

@@ -5,11 +5,11 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.kernel import machine_of
 from minimlc.codegen.llvm.machine import compile_object
+from minimlc.codegen.llvm.value import symbol
 from minimlc.machine import hardware
 from minimlc.machine.hardware import TRIED, passes, trial_of, trusted, works
-from minimlc.runtime.native import machine_of
 from minimlc.schedule import Schedule
 from minimlc.target import Target
 from tests.codegen.machines import X86

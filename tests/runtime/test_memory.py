@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.codegen.llvm import kernel
 from minimlc.codegen.llvm.machine import compile_object
-from minimlc.runtime import native
 from tests.runtime.memory import LOOPS, graph, left_behind, loops
 
 pytestmark = pytest.mark.skipif(
@@ -38,15 +38,15 @@ KIB = 20 * 1024 / 10_000
 def test_what_a_build_leaves_behind(one, target, programs, most, tmp_path, monkeypatch):
     """`most` KiB of malloc's, no mapping, and hardly any of Python's objects."""
     monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
-    numbers = [number % programs if programs else number for number in range(3 * native.LIBRARIES)]
+    numbers = [number % programs if programs else number for number in range(3 * kernel.LIBRARIES)]
     left = left_behind(one, target, bool(programs), numbers)
     assert left.native <= most and left.mappings <= 0.1 and left.blocks <= 20
 
 
 def test_a_linker_goes_with_its_last_library():
     built = [mlc.build(mlc.parse(LOOPS.format(rows=8, number=n)), cache=False) for n in range(3)]
-    assert native._host_jit.cache_info().maxsize == 1
-    jits = {id(native._host_jit(number)[1]) for number in (10**6, 10**6, 10**6 + 1)}
+    assert kernel._host_jit.cache_info().maxsize == 1
+    jits = {id(kernel._host_jit(number)[1]) for number in (10**6, 10**6, 10**6 + 1)}
     assert len(jits) == 2
     x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
     for number, library in enumerate(built):
@@ -58,7 +58,7 @@ def test_code_runs_on_after_many_other_libraries():
     """Those of its linker, and of later ones, come and go."""
     first = mlc.build(mlc.parse(LOOPS.format(rows=8, number=7)), cache=False)["main"]
     text = LOOPS.format(rows=8, number=8)
-    for _ in range(3 * native.LIBRARIES):
+    for _ in range(3 * kernel.LIBRARIES):
         mlc.build(mlc.parse(text))
     gc.collect()
     x, y = np.ones((8, 16), np.float32), np.zeros((8, 16), np.float32)
@@ -89,7 +89,7 @@ def test_a_pass_manager_is_freed_once_whatever_llvmlite_does(monkeypatch):
     manager = sys.modules["llvmlite.binding.newpassmanagers"].ModulePassManager
     monkeypatch.setattr(manager, "_dispose", lambda self: freed.append(self), raising=False)
     text = "define i32 @f() {\n  ret i32 1\n}\n"
-    compile_object(text, native.machine_of(mlc.Target.host()))
+    compile_object(text, kernel.machine_of(mlc.Target.host()))
     gc.collect()
     assert freed == []
 

@@ -12,11 +12,12 @@ import time
 import numpy as np
 import pytest
 
-from minimlc.codegen.llvm.entry import symbol
+from minimlc.codegen.llvm.kernel import backend, entry_point, link, machine_of
+from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import CompileError
 from minimlc.runtime import parallel
 from minimlc.runtime.build import build
-from minimlc.runtime.native import Unit, backend, entry_point, link, machine_of
+from minimlc.runtime.native import Unit
 from minimlc.runtime.team import Team
 from minimlc.target import Target
 from minimlc.tir.nodes import (

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from minimlc.codegen.llvm.kernel import backend, machine_of
 from minimlc.module import IRModule
 from minimlc.runtime import cache
 from minimlc.runtime.build import build
-from minimlc.runtime.native import backend, machine_of
 from minimlc.script import parse
 from minimlc.target import Target
 

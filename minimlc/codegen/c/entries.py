@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from minimlc.codegen.c.compiler import SharedObject, compile_c, compiler, missing_compiler
 from minimlc.codegen.c.emit import emit_c
+from minimlc.codegen.llvm.kernel import entry_point
 from minimlc.errors import BuildError
-from minimlc.runtime.native import entry_point
 from minimlc.runtime.parallel import minds_forks, num_threads
 from minimlc.target import Target
 from minimlc.tir.nodes import PrimFunc

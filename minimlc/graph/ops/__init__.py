@@ -1,37 +1,24 @@
 """The graph operators: one record each, by family."""
 
 from collections.abc import Iterable
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from minimlc.errors import OpError, did_you_mean
 from minimlc.graph.nodes import Call, Type
-from minimlc.graph.ops import (  # noqa: F401  each enters its operators in the table
-    activation,
-    attention,
+from minimlc.graph.ops import (  # noqa: F401 (each enters its operators in the table)
     broadcast,
     create,
-    einsum,
     elementwise,
-    functions,
-    gather,
-    image,
     linear,
-    loss,
-    network,
-    normalize,
-    pool,
-    quantize,
-    random,
-    recurrent,
     reduction,
-    scan,
-    sets,
     shape,
-    slicing,
-    window,
 )
 from minimlc.graph.ops.record import TABLE, Op
+from minimlc.parts import Slot
+
+MORE = [*Slot[ModuleType]("operators")]
+"""Further operators: a file enters its own."""
 
 OPS = MappingProxyType(TABLE)
 """Every operator by name."""

@@ -4,7 +4,7 @@ from typing import Any, NoReturn
 
 from minimlc.dtypes import whole_range
 from minimlc.errors import OpError
-from minimlc.sizes import Size
+from minimlc.literals import Symbol
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INDICES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
@@ -29,7 +29,7 @@ def fits(value: float, dtype: str) -> bool:
     number at the call.
     """
     limits = whole_range(dtype)
-    if isinstance(value, Size):
+    if isinstance(value, Symbol):
         return True
     return limits is None or (not isinstance(value, float) and limits[0] <= value <= limits[1])
 
@@ -59,14 +59,14 @@ def sizes_of(value: object, name: str) -> tuple[int, ...]:
     """A tuple of integers; one integer stands for a 1-tuple."""
     items = value if isinstance(value, tuple) else (value,)
     for item in items:
-        if not isinstance(item, int | Size) or isinstance(item, bool):
+        if not isinstance(item, int | Symbol) or isinstance(item, bool):
             refuse(f"{name} is a tuple of integers, got {value!r}", "E204")
     return items
 
 
 def may_equal(a: Any, b: Any) -> bool:
     """Whether two sizes are equal for some values of their names, as far as that is known."""
-    return isinstance(a - b, Size) or a == b
+    return isinstance(a - b, Symbol) or a == b
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from minimlc.dtypes import to_numpy
 from minimlc.graph.ops.checks import ALL, NO_DTYPE, NUMBERS, fits, refuse, sizes_of
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, wide
-from minimlc.sizes import Size, names_in
+from minimlc.literals import Symbol, names_in
 from minimlc.tir.nodes import const
 
 Number = int | float | bool
@@ -17,7 +17,7 @@ Number = int | float | bool
 
 def _check_number(name: str, value: Any, dtype: str) -> None:
     is_bool = isinstance(value, bool)
-    is_number = isinstance(value, int | float | Size)
+    is_number = isinstance(value, int | float | Symbol)
     if is_bool != (dtype == "bool") or not is_number or not fits(value, dtype):
         refuse(f"{name}={value!r} is not a value of {dtype}", "E204")
 

@@ -10,7 +10,7 @@ from minimlc.graph.ops.broadcast import maximum, minimum, where
 from minimlc.graph.ops.checks import ALL, BOOL, FLOATS, INTEGERS, NUMBERS, refuse
 from minimlc.graph.ops.record import Op, composite, primitive
 from minimlc.graph.ops.values import Values, along, named, pointwise
-from minimlc.sizes import Size
+from minimlc.literals import Symbol
 from minimlc.tir.intrinsics import INTRINSICS
 from minimlc.tir.nodes import intrin, unary
 from minimlc.tir.values import converted
@@ -91,7 +91,7 @@ def _clip(x: Any, *, min: float, max: float) -> Any:
     dtype = x.native.dtype if isinstance(x, Values) else x.dtype.name
     for name, bound in (("min", min), ("max", max)):
         kinds = (int, float) if is_float(dtype) else (int,)
-        if not isinstance(bound, (*kinds, Size)) or isinstance(bound, bool):
+        if not isinstance(bound, (*kinds, Symbol)) or isinstance(bound, bool):
             refuse(f"{name}={bound!r} is not a value of {dtype}", "E204")
     if min != min or max != max:
         refuse(f"min={min} and max={max} are numbers, not NaN", "E204")

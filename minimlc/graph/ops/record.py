@@ -10,6 +10,7 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.dtypes import dtype_name, dtype_record, to_numpy
 from minimlc.errors import CompileError, OpError, SizeError, did_you_mean, shown
+from minimlc.graph.dimensions import generic, size_of
 from minimlc.graph.nodes import (
     Call,
     Constant,
@@ -23,7 +24,7 @@ from minimlc.graph.nodes import (
 )
 from minimlc.graph.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graph.ops.values import BIND, Values
-from minimlc.sizes import Size, generic, names_in, size_of
+from minimlc.literals import Symbol
 from minimlc.tir.nodes import Expr as LoopExpr
 
 
@@ -122,9 +123,7 @@ class Op(NamedTuple):
             complete = self._complete(attrs)
             self._check_dtypes(types)
             values = (*[t.shape for kind in types for t in tensor_types(kind)], *complete.values())
-            if names_in(values):
-                return generic(lambda: _type_of(self._values(types, complete)), values)
-            return _type_of(self._values(types, complete))
+            return generic(lambda: _type_of(self._values(types, complete)), values)
 
     @contextmanager
     def refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
@@ -199,7 +198,7 @@ class Op(NamedTuple):
         kinds = {name: "int64" if "int64" in of else of[0] for name, of in own.items()}
         return tuple(
             [
-                _expr(name, v, kinds.get(name, beside) if isinstance(v, Size) else beside)
+                _expr(name, v, kinds.get(name, beside) if isinstance(v, Symbol) else beside)
                 for name, v in pairs
             ]
         )
@@ -218,7 +217,7 @@ class Op(NamedTuple):
                 refuse(f'misses the attribute "{key}"', "E204")
             if isinstance(known[key], bool) and not isinstance(value, bool):
                 refuse(f"{key} is True or False, got {value!r}", "E204")
-            if isinstance(known[key], float) and not isinstance(value, int | float | Size):
+            if isinstance(known[key], float) and not isinstance(value, int | float | Symbol):
                 refuse(f"{key} is a number, got {value!r}", "E204")
             may_be_missing = known[key] == "" and value in NO_DTYPE
             if key.endswith("dtype") and not may_be_missing:
@@ -274,12 +273,12 @@ def _expr(name: str, value: object, beside: str) -> Expr:
         refuse(f"{name} is left out, and what comes after it is not", "E201", f"{name}: zeros, say")
     if isinstance(value, np.ndarray | np.generic):
         return constant(value)
-    if isinstance(value, Size) and beside:
+    if isinstance(value, Symbol) and beside:
         return TABLE["full"].call((), {"shape": (), "value": value, "dtype": beside})
     if not isinstance(value, bool | int | float) or not beside:
         got = f"{type(value).__name__} {value!r}"
         hint = "give a graph variable, a numpy array, or mlc.constant(value, dtype)"
-        if isinstance(value, Size):
+        if isinstance(value, Symbol):
             hint = f"op.full(shape=(), value={value})  # the size as a tensor"
         refuse(f"{name} must be a tensor, got {got[:60]}", "E201", hint)
     if not fits(value, beside) or (beside == "bool" and not isinstance(value, bool)):

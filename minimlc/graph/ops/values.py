@@ -15,7 +15,7 @@ import numpy as np
 
 from minimlc.dtypes import INDEX
 from minimlc.graph.ops.checks import HALF, axis_of, broadcast_shapes, may_equal, refuse
-from minimlc.sizes import Size
+from minimlc.literals import Symbol
 from minimlc.tir import te
 from minimlc.tir.nodes import Expr, as_expr, const, select
 
@@ -48,7 +48,7 @@ class Values:
             return tuple(map(cls.of, x.fields))
         if isinstance(x, list | tuple):
             return tuple(map(cls.of, x))
-        if isinstance(x, Values | bool | int | float | Size):
+        if isinstance(x, Values | bool | int | float | Symbol):
             return x
         return cls(x.shape, x.dtype, lambda *i: x[i])
 
