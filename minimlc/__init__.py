@@ -25,21 +25,10 @@ from minimlc.errors import (
     VerifyError,
 )
 from minimlc.explain import explain
-from minimlc.graph.nodes import (
-    Call,
-    Constant,
-    Function,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call_function,
-    constant,
-)
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.parts import room
 from minimlc.printer import named_constants
-from minimlc.registry import register_func
 from minimlc.script import parse
 from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.verify import verify
@@ -50,10 +39,21 @@ if TYPE_CHECKING:
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
+    from minimlc.graph.nodes import (
+        Call,
+        Constant,
+        Function,
+        Tuple,
+        TupleGetItem,
+        Var,
+        call_function,
+        constant,
+    )
     from minimlc.graph.topi import topi
     from minimlc.machine.peaks import Peaks, machine_peaks
     from minimlc.passes.dispatch import dispatch
     from minimlc.passes.pattern import p as pattern
+    from minimlc.registry import register_func
     from minimlc.run import interpret
     from minimlc.runtime.build import build
     from minimlc.runtime.cache import cache_dir
@@ -67,6 +67,18 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+
+NOW = {
+    "graph.nodes": (
+        *("Call", "Constant", "Function", "Tuple", "TupleGetItem", "Var"),
+        *("call_function", "constant"),
+    ),
+    "registry": ("register_func",),
+}
+"""Names of other parts than the loops that are imported at once."""
+for _place, _names in NOW.items():
+    if _part := room(_place):
+        globals().update({name: getattr(_part, name) for name in _names})
 
 LATER = {
     **{name: name for name in ("passes", "recipes", "schedule")},

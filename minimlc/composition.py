@@ -102,4 +102,44 @@ ROOMS = (
 )
 """What can be removed: packages and modules."""
 
-hand(PARTS, removable=ROOMS)
+SERVICES = {
+    "symbolic sizes": (
+        *("sizes", "polynomials", "families", "specialize", "graph.symbolic", "tir.symbolic"),
+        *("tir.printer_symbolic", "runtime.families"),
+    ),
+    "control flow": (
+        *("graph.control", "script.graph_control", "codegen.llvm.control"),
+        "passes.unroll_recurrent",
+    ),
+    "lints": (
+        *("tir.analysis.unwritten", "tir.analysis.instances", "tir.analysis.declared"),
+        "script.tir_declared",
+    ),
+    "views": ("script.tir_view",),
+    "layouts": ("schedule.layout", "schedule.tails"),
+    "threads of GPUs": ("schedule.axes", "tir.analysis.threads"),
+    "notices": ("schedule.dropped",),
+    "prefetch": ("codegen.llvm.prefetch",),
+    "threads": ("runtime.parallel", "runtime.team"),
+    "caches": (
+        *("runtime.cache", "runtime.kept", "runtime.stubs", "runtime.records"),
+        *("runtime.schedules", "tir.analysis.copies"),
+    ),
+    "patterns": ("passes.pattern", "passes.match", "passes.rewrite", "passes.partition"),
+    "names of other compilers": ("graph.topi",),
+    "building": (
+        *("runtime.build", "runtime.native", "runtime.executable", "runtime.library"),
+        *("runtime.foreign", "runtime.entry_points", "runtime.heap", "codegen.llvm.entry"),
+        *("memory", "files"),
+    ),
+}
+"""Services around the rings: modules that can be removed, by what they are for."""
+
+GRAPHS = ("graph", "passes", "registry", "script.graph", "script.graph_value", "runtime.plan")
+"""What a copy of the loops alone does not have."""
+
+NAMED = {place.partition(":")[0] for places in PARTS.values() for place in places}
+hand(
+    PARTS,
+    removable={*NAMED, *ROOMS, *GRAPHS, *(name for each in SERVICES.values() for name in each)},
+)

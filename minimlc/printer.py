@@ -45,7 +45,7 @@ def script(item: Node, full: bool = True, constants: str = "names") -> str:
         return _module(item, full, names)
     printer = _printer()(full=full, constants=names)
     if isinstance(item, PrimFunc) or kind_of(item):
-        _function(printer, global_symbol(item), item)
+        _function(printer, global_symbol(item), item)  # type: ignore[arg-type]
         return "\n".join(printer.lines)
     return printer.fragment(item)
 

@@ -20,6 +20,7 @@ from minimlc.graph.op import FUNCTIONS
 from minimlc.literals import Symbol
 from minimlc.node import with_span
 from minimlc.parts import Slot
+from minimlc.script import graph_calls  # noqa: F401 (enters its constructs)
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import Level, Siblings, decorator
 from minimlc.script.graph_types import as_type, const, const_data, out_type, param_type, tensor_type

@@ -1,0 +1,124 @@
+"""The rings: what they import, how much code they have, and that copies of them alone work."""
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from minimlc.composition import PARTS, SERVICES
+from tests.code_lines import code_lines
+from tests.rings import RINGS, ROOT, ring_of
+from tests.test_packaging import file_of, imported, modules
+
+PACKAGE = Path(__file__).resolve().parents[1] / "minimlc"
+PROGRAMS = [Path(__file__).parent / "rings" / name for name in ("loops.py", "graphs.py")]
+SIZES = [13923, 4494]
+"""Lines of code of ring 1, and of ring 2 without it; numbers only go down."""
+
+BY_NAME = ("import_module", "resolve_name", "room", "is_there", "find_spec")
+ALONE = """
+import runpy, sys
+sys.meta_path = [f for f in sys.meta_path if "editable" not in repr(f)]
+sys.path.insert(0, sys.argv[1])
+runpy.run_path(sys.argv[2], run_name="__main__")
+"""
+"""Runs a program with a copy of the package, and nothing of the package itself."""
+
+
+def reached(tree: ast.Module, package: str) -> Iterator[str]:
+    """The files of the package that a module imports, by text, too."""
+    for node in ast.walk(tree):
+        names = list(imported(node, package))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in BY_NAME:
+            texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+            names += [f"minimlc.{str(text).removeprefix('minimlc.')}" for text in texts]
+        yield from filter(None, map(file_of, names))
+
+
+def without_typing(tree: ast.Module) -> ast.Module:
+    """A module without what only type checkers see."""
+    kept = [
+        s
+        for s in tree.body
+        if not (isinstance(s, ast.If) and "TYPE_CHECKING" in ast.unparse(s.test))
+    ]
+    return ast.Module(kept, [])
+
+
+def test_a_ring_imports_itself_and_inner_ones():
+    wrong = []
+    for file, package, tree in modules():
+        name = file.removeprefix("minimlc/")
+        targets = {
+            target.removeprefix("minimlc/") for target in reached(typing_only(tree), package)
+        }
+        wrong += [
+            f"{name} imports {target}"
+            for target in targets - {*ROOT}
+            if ring_of(target) > ring_of(name) and name not in ROOT
+        ]
+    assert not wrong
+
+
+def test_rings_keep_to_their_sizes():
+    assert [sum(code_lines(PACKAGE / file) for file in ring) for ring in RINGS] == SIZES
+
+
+def test_only_the_root_names_parts():
+    """In the rings, no import is by a text; slots are filled from outside."""
+    named = {
+        file
+        for file, _, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in BY_NAME
+        if any(isinstance(arg, ast.Constant) and "minimlc" in str(arg.value) for arg in node.args)
+    }
+    assert not {file for file in named if ring_of(file.removeprefix("minimlc/")) < 3}
+
+
+def modules_named() -> list[str]:
+    places = [place for places in PARTS.values() for place in places]
+    return [place.partition(":")[0] for place in places] + [n for s in SERVICES.values() for n in s]
+
+
+@pytest.mark.parametrize("name", sorted(set(modules_named())))
+def test_what_the_root_names_is_there(name):
+    path = PACKAGE / name.replace(".", "/")
+    assert path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def copied(files: Iterable[str], to: Path) -> Path:
+    for file in files:
+        (to / "minimlc" / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / file, to / "minimlc" / file)
+    return to
+
+
+def run(program: Path, place: Path) -> None:
+    command = [sys.executable, "-c", ALONE, str(place), str(program)]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=place)
+    assert result.stdout.endswith(f"the {program.stem} work\n"), result.stdout + result.stderr
+
+
+def test_the_loops_work_alone(tmp_path):
+    run(PROGRAMS[0], copied([*ROOT, *RINGS[0]], tmp_path))
+
+
+def test_the_graphs_work_over_the_loops_alone(tmp_path):
+    place = copied([*ROOT, *RINGS[0], *RINGS[1]], tmp_path)
+    for program in PROGRAMS:
+        run(program, place)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_rings_work_without(service, tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "minimlc")
+    for name in SERVICES[service]:
+        (tmp_path / "minimlc" / f"{name.replace('.', '/')}.py").unlink()
+    for program in PROGRAMS:
+        run(program, tmp_path)
