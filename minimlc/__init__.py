@@ -24,7 +24,6 @@ from minimlc.errors import (
     SizeError,
     VerifyError,
 )
-from minimlc.explain import explain
 from minimlc.module import History, IRModule, Step, run_passes
 from minimlc.node import Visitor, structural_equal, structural_hash
 from minimlc.parts import room
@@ -36,6 +35,7 @@ from minimlc.verify import verify
 if TYPE_CHECKING:
     from minimlc import datasets, exercise, homework, passes, recipes, schedule, tune
     from minimlc.deploy.load import load
+    from minimlc.explain import explain
     from minimlc.graph import op
     from minimlc.graph.builder import BlockBuilder
     from minimlc.graph.mutator import Mutator
@@ -74,6 +74,7 @@ NOW = {
         *("call_function", "constant"),
     ),
     "registry": ("register_func",),
+    "explain": ("explain",),
 }
 """Names of other parts than the loops that are imported at once."""
 for _place, _names in NOW.items():

@@ -11,9 +11,13 @@ PARTS = {
     "checks of blocks": ("script.tir_declared:check_regions",),
     "views of buffers": ("script.tir_view",),
     "primitives": (
-        *("schedule.layout", "schedule.more", "schedule.tensor"),
+        *("schedule.reverse_inline", "schedule.layout", "schedule.more", "schedule.tensor"),
         *("schedule.net", "schedule.sampling"),
     ),
+    "functions that scripts call": ("script.helpers",),
+    "index maps": ("tir.analysis.index_map:IndexMap",),
+    "preimages": ("tir.analysis.preimage:preimage",),
+    "races": ("tir.analysis.programs:race_of",),
     "padded": ("schedule.tails:padded",),
     "checks of concurrent loops": ("schedule.axes:check_thread_axes",),
     "notices": ("schedule.dropped:warn_if_dropped",),
@@ -113,12 +117,13 @@ SERVICES = {
     ),
     "lints": (
         *("tir.analysis.unwritten", "tir.analysis.instances", "tir.analysis.declared"),
-        "script.tir_declared",
+        *("script.tir_declared", "tir.analysis.programs"),
     ),
-    "views": ("script.tir_view",),
-    "layouts": ("schedule.layout", "schedule.tails"),
+    "scripts": ("script.tir_view", "script.helpers"),
+    "primitives": ("schedule.reverse_inline", "schedule.layout", "schedule.tails"),
+    "index maps": ("tir.analysis.index_map", "tir.analysis.preimage"),
     "threads of GPUs": ("schedule.axes", "tir.analysis.threads"),
-    "notices": ("schedule.dropped",),
+    "notices": ("schedule.dropped", "explain", "runtime.timing"),
     "prefetch": ("codegen.llvm.prefetch",),
     "threads": ("runtime.parallel", "runtime.team"),
     "caches": (
@@ -135,7 +140,15 @@ SERVICES = {
 }
 """Services around the rings: modules that can be removed, by what they are for."""
 
-GRAPHS = ("graph", "passes", "registry", "script.graph", "script.graph_value", "runtime.plan")
+GRAPHS = (
+    "graph",
+    "passes",
+    "registry",
+    "runtime",
+    "script.graph",
+    "script.graph_value",
+    "runtime.plan",
+)
 """What a copy of the loops alone does not have."""
 
 NAMED = {place.partition(":")[0] for places in PARTS.values() for place in places}

@@ -1,6 +1,7 @@
 """Well-formedness of whole modules, and warnings of what runs but means nothing certain."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from minimlc.constants import unwritable
@@ -8,9 +9,12 @@ from minimlc.errors import RaceWarning, VerifyError
 from minimlc.kinds import kind_of
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
-from minimlc.tir.analysis.programs import race_of
+from minimlc.parts import Slot
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import PrimFunc
+
+RACES = Slot[Callable[[PrimFunc], Any]]("races")
+"""What finds programs of a grid that race."""
 
 
 def verify(mod: Any) -> Any:
@@ -39,8 +43,8 @@ def verify(mod: Any) -> Any:
 def warn_of_races(mod: IRModule, stacklevel: int) -> None:
     """A `RaceWarning` for each function whose programs are seen to race."""
     for name, func in mod.entries:
-        race = race_of(func) if isinstance(func, PrimFunc) else None
-        if race is not None:
+        races = [race_of(func) for race_of in RACES if isinstance(func, PrimFunc)]
+        for race in filter(None, races):
             why = f"E618: programs of {name} race: {race.explain()}, in no order that is certain"
             hint = "try: elements of its own for each program, or tile.atomic_add(C[at], value)"
             warnings.warn(f"{why}\n{hint}", RaceWarning, stacklevel=stacklevel + 1)

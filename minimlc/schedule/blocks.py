@@ -1,8 +1,9 @@
 """Primitives that move blocks: compute_at and reverse_compute_at."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from minimlc.node import replace
+from minimlc.parts import Slot
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sweep
 from minimlc.schedule.primitive import primitive, refuse
@@ -31,7 +32,6 @@ from minimlc.tir.analysis.affine import Coverage, Digits
 from minimlc.tir.analysis.arith import conjuncts, variables
 from minimlc.tir.analysis.dependence import Conflict
 from minimlc.tir.analysis.legality import Carried, enclosing
-from minimlc.tir.analysis.preimage import preimage
 from minimlc.tir.analysis.regions import Box, Side, enclosing_box, repeats
 from minimlc.tir.analysis.witness import find_conflict
 from minimlc.tir.nodes import (
@@ -44,6 +44,7 @@ from minimlc.tir.nodes import (
     Stmt,
     Var,
     conjunction,
+    index,
     seq,
 )
 
@@ -234,6 +235,10 @@ def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
     return produced
 
 
+PREIMAGES = Slot[Callable[..., Box]]("preimages")
+"""What finds iters whose indices are formulas over them."""
+
+
 def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) -> Box:
     """For each iter, its values where it indexes what is produced in the innermost of `outer`; all
     of them where it indexes nothing produced. Whether they are the right ones is not said here.
@@ -246,7 +251,10 @@ def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) 
         if item.buffer in boxes and not item.is_write:
             sides += zip(item.indices, boxes[item.buffer], strict=True)
     extents = {it.var: it.extent for it in subject.dims}
-    return preimage(extents, sides, loop_extents(tuple(outer)))
+    for preimage in PREIMAGES:
+        return preimage(extents, sides, loop_extents(tuple(outer)))
+    known = dict(reversed(sides))
+    return tuple([known.get(it.var, Side(index(0), it.extent)) for it in subject.dims])
 
 
 def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:

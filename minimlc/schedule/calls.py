@@ -15,8 +15,8 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, near_misses
 from minimlc.literals import Notes
+from minimlc.parts import Slot
 from minimlc.schedule.primitive import RULES, Rule
-from minimlc.tir.analysis.index_map import IndexMap
 from minimlc.tir.nodes import Const
 
 K = TypeVar("K")
@@ -48,6 +48,10 @@ _OWN: dict[type, Callable[[Any], Any]] = {
 }
 
 
+MAPS = Slot[Any]("index maps")
+"""What reads a function of indices as a map."""
+
+
 def frozen(value: Any) -> Any:
     """Lists as tuples, dictionaries as notes, numbers and texts of other kinds, such as numpy's,
     constants of programs or those of an enumeration, as Python's own, all the way down; index maps
@@ -55,8 +59,8 @@ def frozen(value: Any) -> Any:
     """
     if isinstance(value, dict):
         return Notes((key, frozen(each)) for key, each in value.items())
-    if callable(value):
-        return str(IndexMap.of(value))
+    if callable(value) and (index_map := MAPS.first):
+        return str(index_map.of(value))
     if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
         return value.item()
     if isinstance(value, Const):

@@ -52,6 +52,10 @@ def macro(function: FunctionType | None = None, *, hygienic: bool = True) -> Any
     return _of_python(function)._replace(is_macro=True, hygienic=hygienic)
 
 
+NAMES = {"macro": macro}
+"""What `T` has of it."""
+
+
 def _of_python(function: FunctionType) -> Helper:
     """A function as Python has it."""
 

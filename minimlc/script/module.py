@@ -17,8 +17,7 @@ from minimlc.module import Attrs, IRModule
 from minimlc.parts import Slot
 from minimlc.script.constructs import NO_MODULES, Form, Namespace
 from minimlc.script.definition import Level, Siblings, read
-from minimlc.script.helpers import in_text, macro
-from minimlc.script.reader import Reader
+from minimlc.script.reader import HELPERS, Reader
 from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
@@ -150,7 +149,8 @@ def _read_module(
     functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     macros = [item for item in functions if _is_macro(Reader(source, names), item)]
     if isinstance(names, dict):
-        names.update((item.name, in_text(source, item, names)) for item in macros)
+        for helpers in HELPERS:
+            names.update((item.name, helpers.in_text(source, item, names)) for item in macros)
     functions = [item for item in functions if item not in macros]
     definitions = _definitions(Reader(source, names), functions)
     syntax = {name: item for name, (item, _) in definitions.items()}
@@ -164,7 +164,8 @@ def _read_module(
 def _is_macro(reader: Reader, node: ast.FunctionDef) -> bool:
     """Whether a function is only for scripts to call."""
     calls = [item.func if isinstance(item, ast.Call) else item for item in node.decorator_list]
-    return len(calls) == 1 and reader.meant(calls[0]) is macro
+    kinds = [helpers.macro for helpers in HELPERS]
+    return len(calls) == 1 and reader.meant(calls[0]) in kinds
 
 
 def _attributes(reader: Reader, body: list[ast.stmt]) -> Attrs:

@@ -12,9 +12,9 @@ from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.literals import Notes, Symbol
 from minimlc.node import Node, with_span
+from minimlc.parts import Slot
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
-from minimlc.script.helpers import helper_of, inlined, result
 from minimlc.script.source import Names, PythonNode, Source
 from minimlc.script.syntax import declarations, in_words
 
@@ -22,6 +22,7 @@ N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
 
 
+HELPERS = Slot[Any]("functions that scripts call")
 PYTHON = Language("script")
 """What all scripts share: Python's expressions."""
 
@@ -295,9 +296,9 @@ def call(reader: Reader, node: ast.Call) -> Any:
     name = reader.path(node.func)
     if name:
         return reader.construct(node, name)
-    helper = helper_of(reader, node)
-    if helper is not None:
-        return inlined(reader, node, helper, partial(result, reader))
+    for helpers in HELPERS:
+        if helper := helpers.helper_of(reader, node):
+            return helpers.inlined(reader, node, helper, partial(helpers.result, reader))
     called = ast.unparse(node.func)
     if called not in FOLDABLE or node.keywords:
         why, hint = f"a script cannot call {called}", reader.instead_of(called)

@@ -15,8 +15,7 @@ from minimlc.node import replace, span_of, walk, with_span
 from minimlc.parts import Slot
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
-from minimlc.script.helpers import macro
-from minimlc.script.reader import items_of
+from minimlc.script.reader import HELPERS, items_of
 from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
 from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops
@@ -263,7 +262,7 @@ _MARKERS = {
     **{name: Marker(f"T.{name}", annotates=True) for name in ("Buffer", "handle")},
     "axis": Namespace("T.axis", LOOPS.markers("axis")),
     "prim_func": decorator(parse_prim_func),
-    "macro": macro,
+    **{name: value for helpers in HELPERS for name, value in helpers.NAMES.items()},
 }
 
 T: Any = Namespace("T", ChainMap(_MARKERS, FUNCTIONS))

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from minimlc.constants import is_folded
 from minimlc.dtypes import DTYPES, INDEX, is_integer
-from minimlc.script.helpers import helper_of, inlined
-from minimlc.script.reader import combine, items_of
+from minimlc.script.reader import HELPERS, combine, items_of
 from minimlc.script.syntax import declares
 from minimlc.script.tir_buffer import declare_variable
 from minimlc.script.tir_expr import (
@@ -96,10 +95,12 @@ def suite(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None
 @LOOPS.reads(ast.Expr)
 def _expression(reader: Loops, node: ast.Expr) -> list[Item] | None:
     """A construct that stands alone; the statements of a macro."""
-    helper = helper_of(reader, node.value)
-    if helper is not None and helper.is_macro:
-        assert isinstance(node.value, ast.Call)
-        return inlined(reader, node.value, helper, partial(_macro, reader, node.value))
+    for helpers in HELPERS:
+        helper = helpers.helper_of(reader, node.value)
+        if helper is not None and helper.is_macro:
+            call: Any = node.value
+            items: list[Item] = helpers.inlined(reader, call, helper, partial(_macro, reader, call))
+            return items
     name = reader.called(node.value)
     if name == "T.block_attr" and reader.inside("function"):
         name = "T.func_attr"  # the block around the whole body is the function

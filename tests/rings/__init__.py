@@ -1,20 +1,19 @@
 """The rings: which files a small compiler of loops has, and which one of graphs has besides."""
 
 LOOPS = {
-    "": "arguments constants contents depth display dtypes errors explain kinds literals module "
+    "": "arguments constants contents depth display dtypes errors kinds literals module "
     "names node parts printer run target verify",
     "codegen": "__init__ bounds dialect lower",
     "codegen/llvm": "__init__ emit expr kernel lines machine memory operators ops parallel shared "
     "stmt value",
-    "runtime": "__init__ timing",
     "schedule": "__init__ blocks calls finish fresh inline kinds loops memory nets primitive "
     "redirect reduction schedule shape trace tree",
-    "script": "__init__ constructs definition folding helpers module reader source syntax tir "
+    "script": "__init__ constructs definition folding module reader source syntax tir "
     "tir_buffer tir_expr tir_let tir_stmt",
     "tir": "__init__ elements execute expr functions intrinsics nodes operators printer te tensors "
     "traced tracing unwritten values walks",
-    "tir/analysis": "__init__ access affine arith coverage dependence forms index_map inside "
-    "legality points polyhedra preimage programs ranges reducers regions scopes simplify "
+    "tir/analysis": "__init__ access affine arith coverage dependence forms inside "
+    "legality points polyhedra ranges reducers regions scopes simplify "
     "wellformed witness",
     "tir/math": "__init__ float_steps functions scalars",
 }
@@ -28,7 +27,7 @@ GRAPHS = {
     "values",
     "passes": "__init__ bind_params effects fold_constants fuse_ops fuse_tir inline kinds legalize "
     "merge outline remove_unused",
-    "runtime": "in_place plan",
+    "runtime": "__init__ in_place plan",
     "script": "graph graph_calls graph_types graph_value",
 }
 """Ring 2, by folder: graphs of operators become functions of ring 1."""

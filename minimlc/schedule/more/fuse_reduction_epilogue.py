@@ -5,9 +5,9 @@ from math import inf
 from minimlc.dtypes import is_float
 from minimlc.node import replace
 from minimlc.schedule.finish import finish
-from minimlc.schedule.inline import check_joined, check_only_reader, matching
 from minimlc.schedule.primitive import primitive, refuse
 from minimlc.schedule.redirect import Redirect, fixed, to
+from minimlc.schedule.reverse_inline import check_joined, check_only_reader, matching
 from minimlc.schedule.shape import Producer, check_own_result, producer
 from minimlc.schedule.tree import replaced, without_unused_allocs
 from minimlc.tir.analysis.access import reads, reducer_of, starts_its_target
