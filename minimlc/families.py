@@ -5,13 +5,12 @@ from typing import Any
 
 from minimlc.errors import CallError
 from minimlc.graph.nodes import Function, TensorType, Type
-from minimlc.graph.run import GRAPH, check_arguments, flatten, run
+from minimlc.graph.run import GRAPH, call_graph, check_arguments, flatten, run
 from minimlc.graph.sized import is_symbolic
 from minimlc.graph.symbolic import halves, labelled
 from minimlc.kinds import Kind
 from minimlc.memory import shape_of
 from minimlc.module import IRModule
-from minimlc.run import call
 from minimlc.run import check_arguments as check_arrays
 from minimlc.specialize import check_told, instance_for
 from minimlc.tir.analysis.wellformed import check_symbolic_func
@@ -49,12 +48,21 @@ def call_family(mod: IRModule, name: str, func: Function, args: Sequence[Any]) -
     comes after these is a function of its own.
     """
     check_told(mod, name)
+    return _called(mod, name, func, args)
+
+
+def _called(mod: IRModule, name: str, func: Function, args: Sequence[Any]) -> Any:
+    if not is_symbolic(func):
+        return call_graph(mod, name, func, args)
     mod = instance_for(mod, name, func, types_of(func, args))
     chosen: Any = mod[name]
     arrays = check_arguments(chosen, name, args)
     parts = halves(mod, name)
     result = run(mod, parts.head if parts else chosen, arrays)
-    return call(parts.rest, name, parts.arguments(name, arrays, result)) if parts else result
+    if parts is None:
+        return result
+    rest: Any = parts.rest[name]
+    return _called(parts.rest, name, rest, parts.arguments(name, arrays, result))
 
 
 FAMILY = GRAPH._replace(holds=is_symbolic, call=call_family)

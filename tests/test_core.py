@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 ROOMS = {
     "tir/equivalence": 369,
-    "schedule/more": 1409,
+    "schedule/more": 1410,
     "schedule/tensor": 698,
     "schedule/net": 376,
     "schedule/sampling.py": 140,
@@ -25,38 +25,38 @@ ROOMS = {
     "codegen/llvm/listing.py": 96,
     "codegen/source": 188,
     "codegen/c": 832,
-    "codegen/gpu": 2375,
+    "codegen/gpu": 2373,
     "codegen/opencl": 93,
     "codegen/cuda": 342,
-    "codegen/python": 527,
-    "gpusim": 848,
+    "codegen/python": 528,
+    "gpusim": 846,
     "passes/dispatch.py": 125,
-    "machine": 486,
-    "deploy": 618,
+    "machine": 485,
+    "deploy": 620,
     "recipes": 2672,
     "frontends": 1000,
     "tile": 417,
     "apart": 583,
     "tune": 1651,
-    "homework": 2265,
+    "homework": 2264,
     "exercise.py": 203,
     "datasets.py": 163,
 }
 """What can be removed, and how many lines of code each may have."""
 
 CORE = {
-    "tir": 2326,
-    "tir/analysis": 3602,
+    "tir": 2385,
+    "tir/analysis": 3559,
     "tir/math": 535,
-    "graph": 1792,
-    "graph/ops": 3183,
-    "script": 2769,
-    "schedule": 2831,
-    "passes": 2426,
-    "codegen": 214,
-    "codegen/llvm": 1794,
-    "runtime": 2695,
-    "": 2418,
+    "graph": 1960,
+    "graph/ops": 3167,
+    "script": 2807,
+    "schedule": 2882,
+    "passes": 2379,
+    "codegen": 215,
+    "codegen/llvm": 1944,
+    "runtime": 2610,
+    "": 2529,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
@@ -117,7 +117,7 @@ def test_functions_are_short():
 
 
 def test_the_core_imports_no_room():
-    """Tables and `rooms.room` connect them: an import would not."""
+    """Slots of `minimlc.parts` connect them: an import would not."""
     rooms = tuple(f"minimlc.{name.removesuffix('.py').replace('/', '.')}" for name in ROOMS)
     wrong = []
     for file, package, tree in modules():

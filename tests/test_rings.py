@@ -16,7 +16,7 @@ from tests.test_packaging import file_of, imported, modules
 
 PACKAGE = Path(__file__).resolve().parents[1] / "minimlc"
 PROGRAMS = [Path(__file__).parent / "rings" / name for name in ("loops.py", "graphs.py")]
-SIZES = [13150, 4494]
+SIZES = [13149, 4494]
 """Lines of code of ring 1, and of ring 2 without it; numbers only go down."""
 
 BY_NAME = ("import_module", "resolve_name", "room", "is_there", "find_spec")
@@ -54,7 +54,7 @@ def test_a_ring_imports_itself_and_inner_ones():
     for file, package, tree in modules():
         name = file.removeprefix("minimlc/")
         targets = {
-            target.removeprefix("minimlc/") for target in reached(typing_only(tree), package)
+            target.removeprefix("minimlc/") for target in reached(without_typing(tree), package)
         }
         wrong += [
             f"{name} imports {target}"

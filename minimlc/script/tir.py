@@ -18,9 +18,8 @@ from minimlc.script.definition import decorator
 from minimlc.script.reader import HELPERS, items_of
 from minimlc.script.source import Names, Source
 from minimlc.script.tir_buffer import declare_parameters
-from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops
+from minimlc.script.tir_expr import LOOPS, Header, Item, Loop, Loops, between
 from minimlc.script.tir_stmt import (
-    between,
     integral,
     items,
     moved,

@@ -366,3 +366,11 @@ def element_of(
             why = f"{owner.name} has size {size} on axis {axis}, the index is {i}"
             raise reader.error(node, why, "E107", f"{owner.name} has shape {owner.shape}")
     return owner.buffer, owner.at(inside)
+
+
+def between(low: Expr, high: Expr) -> Expr:
+    """`high - low`, as a number where it is one."""
+    size = constant_value(tir.Binary("-", high, low))
+    if size is not None:
+        return tir.index(size)
+    return high if constant_value(low) == 0 else tir.binary("-", high, low)

@@ -18,12 +18,12 @@ from minimlc.script.tir_expr import (
     Loop,
     Loops,
     Named,
+    between,
     check_element,
     element_of,
 )
 from minimlc.script.tir_let import buffers_read, check_named, name_value
 from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 
 _LOOP_HINT = "for i in range(n), T.grid(n, m), T.serial, T.parallel, T.vectorized, T.unroll"
@@ -252,14 +252,6 @@ def _count(start: Expr, stop: Expr, step: int) -> Expr:
     if abs(step) == 1:
         return size
     return tir.binary("//", tir.binary("+", size, abs(step) - 1), abs(step))
-
-
-def between(low: Expr, high: Expr) -> Expr:
-    """`high - low`, as a number where it is one."""
-    size = constant_value(tir.Binary("-", high, low))
-    if size is not None:
-        return tir.index(size)
-    return high if constant_value(low) == 0 else tir.binary("-", high, low)
 
 
 def _is_zero(value: Expr) -> bool:

@@ -11,9 +11,8 @@ from typing import Any
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import shown
 from minimlc.script.reader import items_of
-from minimlc.script.tir_expr import Loops, Named, View
+from minimlc.script.tir_expr import Loops, Named, View, between
 from minimlc.script.tir_let import buffers_read
-from minimlc.script.tir_stmt import between
 from minimlc.tir import nodes as tir
 from minimlc.tir.analysis.arith import constant_value
 from minimlc.tir.analysis.ranges import Ranges

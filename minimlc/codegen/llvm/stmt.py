@@ -56,8 +56,7 @@ class Job(NamedTuple):
     vector_bits: int
 
 
-Parallel = Callable[["Statements", For, Value], None]
-"""What writes a parallel loop of an extent."""
+Parallel = Callable[["Statements", For, Value], None]  # what writes a loop of an extent
 
 
 class Loops:
@@ -79,9 +78,8 @@ class Loops:
 
 
 INSTRUCTIONS = Slot[type[Loops]]("instructions")
-"""What writes tensorized blocks as instructions of the machine."""
 NOTES = Slot[Callable[[Expressions, PrimFunc, For], None]]("notes")
-"""What heeds the notes of a loop, such as that to prefetch, where one of its iterations begins."""
+"""What heeds the notes of a loop, such as that to prefetch, where an iteration begins."""
 
 
 class Statements:
