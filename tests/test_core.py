@@ -55,7 +55,7 @@ CORE = {
     "passes": 2379,
     "codegen": 215,
     "codegen/llvm": 1944,
-    "runtime": 2610,
+    "runtime": 2616,
     "": 2529,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -18,6 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from minimlc.errors import CompileError
@@ -164,48 +165,59 @@ def _share(task: int, context: int, begin: int, end: int) -> int:
 
 WORTH = 0.0002
 """Seconds that a loop takes for which threads of the pool start."""
+AGAIN = 0.05
+"""Seconds after which a thread that waits for others asks again."""
 _worth: set[int] = set()
 
 
 class _Job:
-    """Shares of a parallel loop, which threads take one after the other."""
+    """Shares of a parallel loop, which threads take one after the other.
+
+    An interrupt can leave what the calling thread does at any point. So it takes plain locks only:
+    a `with` of one always releases it, where a condition's may have taken it and not know.
+    """
 
     def __init__(self, task: int, context: int, cuts: list[int]):
         self.task, self.context = task, context
         self.left = deque(itertools.pairwise(cuts))
+        self.lock = threading.Lock()
         self.running = 0
         self.status = 0
-        self.changed = threading.Condition()
+        self.ended: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
         """What a thread of the pool does."""
         while True:
-            with self.changed:
+            with self.lock:
                 if not self.left:
                     return
-                share = self.left.popleft()
                 self.running += 1
-            status = _share(self.task, self.context, *share)
-            with self.changed:
+            self.take()
+            with self.lock:
                 self.running -= 1
-                self.status = max(self.status, status)
-                self.changed.notify_all()
+            self.ended.put(None)
 
-    def work_here(self) -> None:
-        """What the calling thread does; an interrupt can leave it at any point."""
-        while True:
-            try:
-                share = self.left.popleft()
-            except IndexError:
-                return
-            status = _share(self.task, self.context, *share)
-            with self.changed:
-                self.status = max(self.status, status)
+    def take(self) -> bool:
+        """Run a share, if there is one left."""
+        try:
+            share = self.left.popleft()
+        except IndexError:
+            return False
+        status = _share(self.task, self.context, *share)
+        with self.lock:
+            self.status = max(self.status, status)
+        return True
 
     def wait(self) -> None:
         """Until no other thread is at work."""
-        with self.changed:
-            self.changed.wait_for(lambda: not self.running)
+        while self.is_running():
+            with contextlib.suppress(Empty):  # after an interrupt, what it was told may be lost
+                self.ended.get(timeout=AGAIN)
+
+    def is_running(self) -> bool:
+        """Whether another thread is at work."""
+        with self.lock:
+            return self.running > 0
 
 
 def pool_run(task: int, context: int, count: int) -> int:
@@ -229,7 +241,8 @@ def pool_run(task: int, context: int, count: int) -> int:
         with contextlib.suppress(RuntimeError):  # no more threads can be had: those here do it
             for _ in range(len(cuts) - 2):
                 _pool(num_threads()).submit(job.work)
-        job.work_here()
+        while job.take():
+            pass
         if task not in _worth and time.perf_counter() - start > WORTH:
             _worth.add(task)
     except BaseException as error:

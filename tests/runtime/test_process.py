@@ -155,3 +155,49 @@ def test_an_interrupt_waits_for_all_threads(pool):
     done = run(INTERRUPTED.format(pool=pool))
     assert done.stdout == "good True\n", done.stdout + done.stderr[-800:]
     assert "Exception ignored" not in done.stderr
+
+
+ANYWHERE = """
+import sys, threading
+parallel.team = lambda *cache: None
+parallel._threads.value = 2
+NAMES = ("parallel.py", "threading.py", "queue.py")
+
+def outside(frame):
+    # The files of the functions around: what a pool of the library does is its own.
+    return frame.f_code.co_filename + outside(frame.f_back) if frame else ""
+
+call = build(squares(), cache=False)["main"]
+x, want, y = [np.full(1 << 20, value, np.float32) for value in (1, 0, 0)]
+call(x, want)
+call(x, want)
+
+def interrupted(at):
+    # A call that is interrupted at its event number `at` in Python; whether it has so many.
+    left = [at]
+    def trace(frame, event, arg):
+        if frame.f_code.co_filename.endswith(NAMES) and "futures" not in outside(frame):
+            left[0] -= 1
+            if left[0] == 0:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call(x, y)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return left[0] <= 0
+
+reached = sum(interrupted(at) for at in range(1, 120))
+call(x, y)
+assert (y == want).all()
+print("good", reached > 20)
+"""
+
+
+def test_an_interrupt_may_come_anywhere():
+    """No lock of a loop stays taken: a thread that waits for it would never end, nor the process."""
+    done = run(ANYWHERE)
+    assert done.stdout == "good True\n", done.stdout + done.stderr[-800:]
