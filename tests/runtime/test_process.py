@@ -198,6 +198,6 @@ print("good", reached > 20)
 
 
 def test_an_interrupt_may_come_anywhere():
-    """No lock of a loop stays taken: a thread that waits for it would never end, nor the process."""
+    """No lock of a loop stays taken: what waits for it would never end, nor would the process."""
     done = run(ANYWHERE)
     assert done.stdout == "good True\n", done.stdout + done.stderr[-800:]
