@@ -1,4 +1,4 @@
-"""The composition root: which parts go into which slots of the rings, and what can be left out."""
+"""The composition root: which parts the hooks of the rings have, and what can be left out."""
 
 from minimlc.parts import hand
 
@@ -53,12 +53,14 @@ PARTS = {
         "graph.ops.window",
     ),
     "passes": (
+        "passes.bind_params:bind_params",
         "passes.combine_parallel_matmul:combine_parallel_matmul",
         "passes.convert_layout:convert_layout",
         "passes.eliminate_common_subexpr:eliminate_common_subexpr",
         "passes.fold_batch_norm:fold_batch_norm",
         "passes.fold_transposes:fold_transposes",
         "passes.fuse_attention:fuse_attention",
+        "passes.inline:inline",
         "passes.pack_constants:pack_constants",
         "passes.partition:partition",
         "passes.remove_unused_outputs:remove_unused_outputs",
@@ -92,10 +94,11 @@ PARTS = {
         "passes.remove_unused:remove_unused",
     ),
     "scheduling": ("recipes:apply",),
+    "sharing of memory": ("runtime.sharing:share",),
     "facts of functions": ("tir.analysis.copies:READY",),
     "libraries": ("passes.dispatch",),
 }
-"""The parts of each slot, in order."""
+"""The parts of each hook, in order."""
 
 ROOMS = (
     *("tir.equivalence", "schedule.more", "schedule.tensor", "schedule.net", "schedule.sampling"),
@@ -132,6 +135,7 @@ SERVICES = {
     ),
     "patterns": ("passes.pattern", "passes.match", "passes.rewrite", "passes.partition"),
     "names of other compilers": ("graph.topi",),
+    "in place": ("runtime.sharing", "runtime.in_place"),
     "building": (
         *("runtime.build", "runtime.native", "runtime.executable", "runtime.library"),
         *("runtime.foreign", "runtime.entry_points", "runtime.heap", "codegen.llvm.entry"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minimlc.module import IRModule
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 
 if TYPE_CHECKING:
     from minimlc.arguments import Parameter
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
     call: Callable[[IRModule, str, Any, Sequence[Any]], Any]
 
 
-KINDS = Slot[Kind]("kinds of functions")
+KINDS = Hook[Kind]("kinds of functions")
 
 
 def kind_of(func: object) -> Kind | None:

@@ -1,8 +1,8 @@
 """What outer parts of the library add to inner ones.
 
 A ring imports nothing from outside of it. Where it can do more with another part there (write one
-more kind of function, check one more thing), it has a `Slot`, and `minimlc/__init__.py` says which
-parts go into it. They are imported when the slot is first read; what was removed is left out.
+more kind of function, check one more thing), it has a `Hook`, and `minimlc.composition` says which
+parts are for it. They are imported when the hook is first read; what was removed is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,18 +13,18 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _PLACES: dict[str, tuple[str, ...]] = {}
-"""Of each slot, the places of its parts, such as "graph.kind:GRAPH"."""
+"""Of each hook, the places of its parts, such as "graph.kind:GRAPH"."""
 _REMOVABLE: set[str] = set()
 """Packages and modules that may be missing."""
 
 
 def hand(places: Mapping[str, tuple[str, ...]], removable: Iterable[str]) -> None:
-    """Say which parts go into which slots, in order, and what may be missing."""
+    """Say which parts go to which hooks, in order, and what may be missing."""
     _PLACES.update(places)
     _REMOVABLE.update(removable)
 
 
-class Slot(Generic[T]):
+class Hook(Generic[T]):
     """The parts that are there for one purpose, in the order in which they were handed."""
 
     def __init__(self, name: str):

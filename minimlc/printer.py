@@ -15,11 +15,11 @@ from minimlc.literals import dict_literal, quoted
 from minimlc.module import IRModule, global_symbol, not_a_module
 from minimlc.names import spelled
 from minimlc.node import Node, install_printer
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.tir.nodes import PrimFunc
 from minimlc.tir.printer import TirPrinter
 
-PRINTERS = Slot[type[TirPrinter]]("printers")
+PRINTERS = Hook[type[TirPrinter]]("printers")
 """Printers that know more than loops."""
 
 CONSTANTS = ("names", "inline")

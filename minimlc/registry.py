@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from minimlc.errors import CompileError, did_you_mean
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 
 Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
-LIBRARIES = Slot[Any]("libraries")
+LIBRARIES = Hook[Any]("libraries")
 """What registers functions of other libraries, at the latest when one is looked for."""
 _PREFIXES = ("numpy.", "torch.")
 """How their names begin."""

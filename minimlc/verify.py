@@ -9,11 +9,11 @@ from minimlc.errors import RaceWarning, VerifyError
 from minimlc.kinds import kind_of
 from minimlc.module import IRModule, not_a_module
 from minimlc.names import misnamed
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.tir.analysis.wellformed import check_prim_func
 from minimlc.tir.nodes import PrimFunc
 
-RACES = Slot[Callable[[PrimFunc], Any]]("races")
+RACES = Hook[Callable[[PrimFunc], Any]]("races")
 """What finds programs of a grid that race."""
 
 

@@ -52,11 +52,11 @@ CORE = {
     "graph/ops": 3167,
     "script": 2807,
     "schedule": 2882,
-    "passes": 2379,
+    "passes": 2375,
     "codegen": 215,
     "codegen/llvm": 1944,
-    "runtime": 2616,
-    "": 2529,
+    "runtime": 2627,
+    "": 2533,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 
@@ -117,7 +117,7 @@ def test_functions_are_short():
 
 
 def test_the_core_imports_no_room():
-    """Slots of `minimlc.parts` connect them: an import would not."""
+    """Hooks of `minimlc.parts` connect them: an import would not."""
     rooms = tuple(f"minimlc.{name.removesuffix('.py').replace('/', '.')}" for name in ROOMS)
     wrong = []
     for file, package, tree in modules():

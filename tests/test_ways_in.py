@@ -10,7 +10,8 @@ import pytest
 from minimlc.schedule import PRIMITIVES
 from minimlc.tir import nodes
 from tests import ways_in
-from tests.ways_in import DAY, EXAMPLE, FILE, FIRST, PAGE, ROOT, SIZE, TERM, TOTAL, printed
+from tests.rings import SIZES
+from tests.ways_in import DAY, EXAMPLE, FILE, FIRST, PAGE, RINGS, ROOT, SIZE, TERM, TOTAL, printed
 
 TEXT = PAGE.read_text("utf-8")
 PACKAGE = ROOT / "minimlc"
@@ -22,6 +23,8 @@ def test_each_room_is_listed_with_its_budget():
     _, core, _, rooms = TOTAL.search(TEXT).groups()
     assert int(core) == sum(ways_in.CORE.values())
     assert int(rooms) == sum(ways_in.ROOMS.values())
+    _, loops, _, graphs, _ = RINGS.search(TEXT).groups()
+    assert [int(loops), int(graphs)] == SIZES
 
 
 def test_programs_print_what_is_shown():

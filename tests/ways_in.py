@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.code_lines import code_lines
+from tests.rings import SIZES as SIZES_OF_RINGS
 from tests.test_core import CORE, ROOMS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,6 +20,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 SIZE = re.compile(r"^(\| `([^`]+)` \| .* \|) +(\d+) \|$", re.M)
 TOTAL = re.compile(r"(The core has )(\d+)( lines of code, the rooms )(\d+)\.")
+RINGS = re.compile(r"(The first ring has )(\d+)( lines of code, the second )(\d+)( more)")
 DAY = re.compile(r"^(### Day \d: .*, about )(\d+)( lines)\n\n((?:\d+\. .*\n)+)", re.M)
 EXAMPLE = re.compile(r"(^```python\n(.*?)^```\n)(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 FIRST = re.compile(r"^## Ten files.*\n\n((?:\d+\. .*\n)+)", re.M)
@@ -59,6 +61,8 @@ def refreshed(text: str) -> str:
     budgets = sizes()
     text = SIZE.sub(lambda row: f"{row[1]} {budgets.get(row[2], 0)} |", text)
     core, rooms = sum(CORE.values()), sum(ROOMS.values())
+    loops, graphs = SIZES_OF_RINGS
+    text = RINGS.sub(lambda said: f"{said[1]}{loops}{said[3]}{graphs}{said[5]}", text)
     text = TOTAL.sub(lambda said: f"{said[1]}{core}{said[3]}{rooms}.", text)
     text = DAY.sub(lambda day: f"{day[1]}{lines_in(day[4])}{day[3]}\n\n{day[4]}", text)
     return EXAMPLE.sub(_output(), text)

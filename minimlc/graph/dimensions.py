@@ -4,14 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 from minimlc.literals import names_in
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 
-SIZES = Slot[Any]("sizes")
+SIZES = Hook[Any]("sizes")
 """Their arithmetic, texts and bounds."""
-FAMILIES = Slot[Any]("families")
+FAMILIES = Hook[Any]("families")
 """What calls tell of a function's sizes, and the function for these."""
 
-CONTROL_FLOW = Slot[Any]("control flow")
+CONTROL_FLOW = Hook[Any]("control flow")
 """Conditions and loops in graphs: their types, and what runs them."""
 
 

@@ -6,23 +6,21 @@ from inspect import signature
 from typing import Any
 
 from minimlc.module import Pass, pass_list
-from minimlc.parts import Slot
-from minimlc.passes.bind_params import bind_params
+from minimlc.parts import Hook
 from minimlc.passes.fold_constants import fold_constants
 from minimlc.passes.fuse_ops import fuse_ops
 from minimlc.passes.fuse_tir import fuse_tir
-from minimlc.passes.inline import inline
 from minimlc.passes.legalize import legalize
 from minimlc.passes.outline import outline
 from minimlc.passes.remove_unused import remove_unused
 from minimlc.target import Target
 
-MORE = {each.__name__: each for each in Slot[Any]("passes")}
+MORE = {each.__name__: each for each in Hook[Any]("passes")}
 globals().update(MORE)
-scheduling = tuple(Slot[Any]("scheduling"))
+scheduling = tuple(Hook[Any]("scheduling"))
 """What schedules primitive functions, where it is there."""
 
-default_pipeline = tuple(Slot[Any]("pipeline"))
+default_pipeline = tuple(Hook[Any]("pipeline"))
 """What `build` does to graph functions: operators become few primitive functions, scheduled."""
 
 
@@ -43,13 +41,11 @@ def __getattr__(name: str) -> Any:  # for type checkers: other names were entere
 
 
 __all__ = [
-    "bind_params",
     "default_pipeline",
     "fold_constants",
     "for_target",
     "fuse_ops",
     "fuse_tir",
-    "inline",
     "legalize",
     "outline",
     "remove_unused",

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from minimlc.codegen.llvm.value import IN_PLACE
 from minimlc.node import Node, nodes_of
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.tir.analysis.access import Access, accesses
 from minimlc.tir.analysis.arith import Atom, Sum, constant_value, flat, key
 from minimlc.tir.analysis.dependence import Conflict, Direction
@@ -22,7 +22,7 @@ from minimlc.tir.nodes import (
     substitute,
 )
 
-FACTS = Slot[WeakKeyDictionary[PrimFunc, Any]]("facts of functions")
+FACTS = Hook[WeakKeyDictionary[PrimFunc, Any]]("facts of functions")
 """What is known of functions that were compiled before."""
 
 

@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any
 
 from minimlc.errors import did_you_mean
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule import (  # noqa: F401 (each enters itself in the table)
     blocks,
     inline,
@@ -21,7 +21,7 @@ from minimlc.schedule.primitive import PRIMITIVES
 from minimlc.schedule.schedule import Schedule, method, on_module
 from minimlc.schedule.trace import Trace
 
-ROOMS = [*Slot[ModuleType]("primitives")]
+ROOMS = [*Hook[ModuleType]("primitives")]
 """Further primitives."""
 FUNCTIONS = {name: on_module(name) for name in PRIMITIVES}
 """The primitives as functions of modules, by name."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from minimlc.node import replace
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names, sweep
 from minimlc.schedule.primitive import primitive, refuse
@@ -235,7 +235,7 @@ def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
     return produced
 
 
-PREIMAGES = Slot[Callable[..., Box]]("preimages")
+PREIMAGES = Hook[Callable[..., Box]]("preimages")
 """What finds iters whose indices are formulas over them."""
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from minimlc.constants import too_big
 from minimlc.errors import ScheduleError, near_misses
 from minimlc.literals import Notes
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule.primitive import RULES, Rule
 from minimlc.tir.nodes import Const
 
@@ -48,7 +48,7 @@ _OWN: dict[type, Callable[[Any], Any]] = {
 }
 
 
-MAPS = Slot[Any]("index maps")
+MAPS = Hook[Any]("index maps")
 """What reads a function of indices as a map."""
 
 

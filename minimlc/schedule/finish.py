@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 from minimlc.errors import ScheduleError, VerifyError
 from minimlc.node import Mutator, replace, unchanged
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule.primitive import is_put_off, location
 from minimlc.schedule.tree import spoken
 from minimlc.tir.analysis.access import (
@@ -201,7 +201,7 @@ def _check_scopes(func: PrimFunc) -> None:
         raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
 
-CHECKS = Slot[Callable[[PrimFunc], None]]("checks of concurrent loops")
+CHECKS = Hook[Callable[[PrimFunc], None]]("checks of concurrent loops")
 """What raises a `ScheduleError` for other reasons than dependences."""
 
 _PROVEN: WeakSet[PrimFunc] = WeakSet()

@@ -5,7 +5,7 @@ from math import prod
 
 from minimlc.names import misnamed
 from minimlc.node import Node, replace
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule.finish import finish
 from minimlc.schedule.fresh import Names
 from minimlc.schedule.primitive import primitive, refuse
@@ -39,7 +39,7 @@ MOST_FACTORS = 32
 
 Body = tuple[Stmt, dict[Buffer, Buffer]]
 """A loop's body, and the buffers that grew for it."""
-PADDED = Slot[Callable[[PrimFunc, For, int, int], Body]]("padded")
+PADDED = Hook[Callable[[PrimFunc, For, int, int], Body]]("padded")
 """What lets a body run for more iterations than its loop has: split(tail="pad")."""
 
 

@@ -20,7 +20,7 @@ from minimlc.errors import (
     near_misses,
 )
 from minimlc.module import History, IRModule, Step, not_a_module
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.schedule.calls import bound_call, call_text, parameters, plain, split_arguments
 from minimlc.schedule.nets import UNCHECKED, VERIFIED, Net, Verdict
 from minimlc.schedule.primitive import PRIMITIVES, RULES, Chance
@@ -51,7 +51,7 @@ class NotSeveral(ScheduleError, TypeError):
     """An attempt to take a schedule apart."""
 
 
-NOTICES = Slot[Callable[[str, str, FrameType], None]]("notices")
+NOTICES = Hook[Callable[[str, str, FrameType], None]]("notices")
 """What takes notice of a step: its method, the call as text, and where that was made."""
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance")

@@ -11,13 +11,13 @@ class Module:
 
 from typing import TYPE_CHECKING, Any
 
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script.module import NAMES, I, T, parse
 
 if TYPE_CHECKING:
     from minimlc.script.graph import R
 
-TILES = Slot[Any]("tile programs")
+TILES = Hook[Any]("tile programs")
 
 __all__ = ["I", "R", "T", "parse"]
 

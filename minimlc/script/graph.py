@@ -19,7 +19,7 @@ from minimlc.graph.nodes import Call, Expr, TupleType, constant
 from minimlc.graph.op import FUNCTIONS
 from minimlc.literals import Symbol
 from minimlc.node import with_span
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script import graph_calls  # noqa: F401 (enters its constructs)
 from minimlc.script.constructs import Namespace, in_annotation
 from minimlc.script.definition import Level, Siblings, decorator
@@ -226,7 +226,7 @@ def _joint(
     return Call(op, values, (("callee", str(callee)), *(attrs or {}).items()), kind)
 
 
-MORE = [*Slot[Any]("constructs of R")]
+MORE = [*Hook[Any]("constructs of R")]
 """Further constructs: a file enters its own."""
 
 _VALUES = {

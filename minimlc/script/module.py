@@ -14,7 +14,7 @@ from typing import Any
 
 from minimlc.errors import CompileError
 from minimlc.module import Attrs, IRModule
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script.constructs import NO_MODULES, Form, Namespace
 from minimlc.script.definition import Level, Siblings, read
 from minimlc.script.reader import HELPERS, Reader
@@ -22,7 +22,7 @@ from minimlc.script.source import Names, Source
 from minimlc.script.tir import T, parse_prim_func
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True, s_tir=True'
-LEVELS = (Level("T.prim_func", parse_prim_func, {"T": T}), *Slot[Level]("languages"))
+LEVELS = (Level("T.prim_func", parse_prim_func, {"T": T}), *Hook[Level]("languages"))
 _DECORATORS = {
     level.decorator: Form(f"{level.decorator}({_OPTIONS})", level.read) for level in LEVELS
 }

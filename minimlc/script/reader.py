@@ -12,7 +12,7 @@ from minimlc.dtypes import dtype_record, is_size
 from minimlc.errors import ScriptError, did_you_mean, shown
 from minimlc.literals import Notes, Symbol
 from minimlc.node import Node, with_span
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script.constructs import Form, Language, Namespace
 from minimlc.script.folding import BINARY, FOLDABLE, UNARY, grows, plain
 from minimlc.script.source import Names, PythonNode, Source
@@ -22,7 +22,7 @@ N = TypeVar("N", bound=Node)
 _CAN_GROW = (int, str, tuple)
 
 
-HELPERS = Slot[Any]("functions that scripts call")
+HELPERS = Hook[Any]("functions that scripts call")
 PYTHON = Language("script")
 """What all scripts share: Python's expressions."""
 

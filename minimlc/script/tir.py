@@ -12,7 +12,7 @@ from typing import Any
 from minimlc.dtypes import INDEX, is_size
 from minimlc.errors import shown
 from minimlc.node import replace, span_of, walk, with_span
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script.constructs import Marker, Namespace
 from minimlc.script.definition import decorator
 from minimlc.script.reader import HELPERS, items_of
@@ -46,7 +46,7 @@ _AXIS_KIND_OF: dict[str, IterKind] = {
     **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
     **{spelling: kind for kind, spelling in ITER_KINDS.items()},
 }
-BLOCK_CHECKS = Slot[Callable[[Loops, ast.Call, Block, Header], None]]("checks of blocks")
+BLOCK_CHECKS = Hook[Callable[[Loops, ast.Call, Block, Header], None]]("checks of blocks")
 """What compares a block with what its header says of it."""
 
 
@@ -252,7 +252,7 @@ def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Va
     return (*passed, *own)
 
 
-MORE = [*Slot[ModuleType]("constructs of T")]
+MORE = [*Hook[ModuleType]("constructs of T")]
 """Further constructs: a file enters its own."""
 
 _MARKERS = {

@@ -4,14 +4,14 @@ import ast
 from typing import Any
 
 from minimlc.dtypes import DTYPES
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.script.constructs import Form
 from minimlc.script.source import PythonNode, parameters, unquoted
 from minimlc.script.tir_expr import COUNTS, LOOPS, Item, Loops, View
 from minimlc.tir import nodes as tir
 from minimlc.tir.nodes import SCALAR, Buffer, Var
 
-VIEWS = Slot[Any]("views of buffers")
+VIEWS = Hook[Any]("views of buffers")
 _PARAMETER_HINT = '{}: T.Buffer((128, 128), "float32")'
 
 

@@ -14,16 +14,16 @@ from minimlc.codegen.bounds import Site, outside
 from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.target import Target
 from minimlc.tir.nodes import For, PrimFunc
 from minimlc.verify import verify
 
-INTERRUPTIONS = Slot[Callable[[], BaseException]]("interruptions")
+INTERRUPTIONS = Hook[Callable[[], BaseException]]("interruptions")
 """What says why threads left a loop early."""
 
-MACHINE = Slot[ModuleType]("machine code")
-EMITTER = Slot[Callable[..., Any]]("LLVM's text")
+MACHINE = Hook[ModuleType]("machine code")
+EMITTER = Hook[Callable[..., Any]]("LLVM's text")
 """Both are imported at the first use: known code is not written, and needs no llvmlite."""
 
 SERIAL = """

@@ -14,7 +14,7 @@ from minimlc.codegen.lower import MOST_COPIES
 from minimlc.dtypes import INDEX
 from minimlc.errors import BuildError
 from minimlc.node import nodes_of, span_of, walk
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.tir.analysis.access import accesses
 from minimlc.tir.analysis.legality import carried_dependence
 from minimlc.tir.nodes import (
@@ -77,8 +77,8 @@ class Loops:
         """Write what comes before each of the function's returns."""
 
 
-INSTRUCTIONS = Slot[type[Loops]]("instructions")
-NOTES = Slot[Callable[[Expressions, PrimFunc, For], None]]("notes")
+INSTRUCTIONS = Hook[type[Loops]]("instructions")
+NOTES = Hook[Callable[[Expressions, PrimFunc, For], None]]("notes")
 """What heeds the notes of a loop, such as that to prefetch, where an iteration begins."""
 
 

@@ -15,9 +15,9 @@ from minimlc.graph.ops import (  # noqa: F401 (each enters its operators in the 
     shape,
 )
 from minimlc.graph.ops.record import TABLE, Op
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 
-MORE = [*Slot[ModuleType]("operators")]
+MORE = [*Hook[ModuleType]("operators")]
 """Further operators: a file enters its own."""
 
 OPS = MappingProxyType(TABLE)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from minimlc.dtypes import INDEX, excess
 from minimlc.errors import VerifyError
 from minimlc.node import Node, replace, span_of, walk
-from minimlc.parts import Slot
+from minimlc.parts import Hook
 from minimlc.tir.analysis.access import (
     Access,
     Alone,
@@ -48,7 +48,7 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
 
-CHECKS = Slot[Callable[[PrimFunc], None]]("checks")
+CHECKS = Hook[Callable[[PrimFunc], None]]("checks")
 """What raises a `VerifyError` for other reasons."""
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
