@@ -94,6 +94,16 @@ PARTS = {
         "passes.remove_unused:remove_unused",
     ),
     "scheduling": ("recipes:apply",),
+    **{
+        f"target {name}": (f"codegen.{name}.build:build",)
+        for name in ("c", "python", "opencl", "cuda")
+    },
+    "target gpusim": ("gpusim.build:build",),
+    **{f"deploy.{name}": (f"deploy.{name}",) for name in ("profile", "memory", "save")},
+    "texts for GPUs": ("codegen.gpu.texts:texts",),
+    "recipes for GPUs": ("recipes.gpu:for_gpu",),
+    "text in C": ("codegen.c.entries:c_text",),
+    "hardware": ("machine.hardware:trusted",),
     "sharing of memory": ("runtime.sharing:share",),
     "facts of functions": ("tir.analysis.copies:READY",),
     "libraries": ("passes.dispatch",),

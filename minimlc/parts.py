@@ -38,6 +38,11 @@ class Hook(Generic[T]):
         return iter(self._parts)
 
     @property
+    def is_filled(self) -> bool:
+        """Whether there is a part; it is not imported."""
+        return any(is_there(place.partition(":")[0]) for place in _PLACES.get(self.name, ()))
+
+    @property
     def first(self) -> T | None:
         """The first part; None where there is none."""
         return next(iter(self), None)
@@ -63,4 +68,7 @@ def room(name: str) -> ModuleType | None:
 
 def is_there(name: str) -> bool:
     """Whether a part was not removed; it is not imported."""
-    return find_spec(f"minimlc.{name}") is not None
+    try:
+        return find_spec(f"minimlc.{name}") is not None
+    except ModuleNotFoundError:  # its package was
+        return False

@@ -21,10 +21,10 @@ def verify(mod: Any) -> Any:
     """`mod`, a module or a function, itself if it is well-formed; else a `VerifyError` that shows
     the first fault.
     """
-    if isinstance(mod, PrimFunc) or kind_of(mod):
-        return verify(IRModule.of({"main": mod}))["main"]
     if not isinstance(mod, IRModule):
-        raise not_a_module(mod, "verify")
+        if not isinstance(mod, PrimFunc) and kind_of(mod) is None:
+            raise not_a_module(mod, "verify")
+        return verify(IRModule.of({"main": mod}))["main"]
     if unwritable(mod.attrs):
         raise VerifyError(unwritable(mod.attrs), code="E101")
     for name, func in mod.entries:

@@ -33,7 +33,7 @@ ROOMS = {
     "passes/dispatch.py": 125,
     "machine": 485,
     "deploy": 620,
-    "recipes": 2672,
+    "recipes": 2673,
     "frontends": 1000,
     "tile": 417,
     "apart": 583,
@@ -55,8 +55,8 @@ CORE = {
     "passes": 2375,
     "codegen": 215,
     "codegen/llvm": 1944,
-    "runtime": 2627,
-    "": 2533,
+    "runtime": 2645,
+    "": 2549,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.
 

@@ -11,7 +11,7 @@ from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.graph.nodes import Call, Constant, Function
 from minimlc.module import IRModule, not_a_module
 from minimlc.node import replace
-from minimlc.parts import room
+from minimlc.parts import Hook
 from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
@@ -105,14 +105,17 @@ def __getattr__(name: str) -> Recipe:
     raise AttributeError(f'there is no recipe "{name}": {hint}')
 
 
+FOR_GPUS = Hook[Callable[[Draft, Target], Draft]]("recipes for GPUs")
+
+
 def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[int]) -> PrimFunc:
     plain = func
     if constants:
         func = func.with_attr(CONSTANTS, tuple(func.params[at].name for at in sorted(constants)))
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
-    gpu = room("recipes.gpu") if target.name in GPUS else None
-    scheduled = gpu.for_gpu(sch, target) if gpu else fitting(sch, target=target)
+    for_gpu = FOR_GPUS.first if target.name in GPUS else None
+    scheduled = for_gpu(sch, target) if for_gpu else fitting(sch, target=target)
     return replace(scheduled.func, attrs=(*plain.attrs, (SCHEDULED, True)))
 
 

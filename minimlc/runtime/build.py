@@ -3,12 +3,12 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from minimlc.arguments import parameters_of
+from minimlc.codegen.bounds import Site
 from minimlc.codegen.llvm.entry import entry_symbol
-from minimlc.codegen.llvm.kernel import backend, machine_of
+from minimlc.codegen.llvm.kernel import NativeCode, backend, machine_of
 from minimlc.codegen.llvm.value import symbol
 from minimlc.errors import BuildError, check_flags, did_you_mean, shown
 from minimlc.graph.nodes import (
@@ -29,7 +29,7 @@ from minimlc.module import (
     run_passes,
 )
 from minimlc.node import Node, nodes_of
-from minimlc.parts import is_there, room
+from minimlc.parts import Hook
 from minimlc.passes import default_pipeline, for_target, scheduling
 from minimlc.runtime.cache import Entries
 from minimlc.runtime.entry_points import entry_texts
@@ -45,7 +45,7 @@ from minimlc.runtime.families import family
 from minimlc.runtime.foreign import missing_features
 from minimlc.runtime.in_place import sharing
 from minimlc.runtime.kept import kept
-from minimlc.runtime.library import Library, Stored
+from minimlc.runtime.library import C_TEXTS, Library, Stored
 from minimlc.runtime.native import Unit, code_name, compile_native, units_of
 from minimlc.runtime.plan import Plan, plan
 from minimlc.runtime.schedules import Schedules
@@ -91,12 +91,12 @@ def build(
     symbolic = any(is_family(func) for _, func in module.entries)
     entries, schedules = Entries(cache, {} if symbolic else None), Schedules() if symbolic else None
     builder, options = _builder(chosen.name), (check, recipes, cache, pipeline, database)
-    return _How(chosen, builder, *options, entries, schedules).library(module)
+    return Request(chosen, builder, *options, entries, schedules).library(module)
 
 
-class _How(NamedTuple):
-    """How the parts of a module are built. Instances of its functions find in `entries`, or in
-    `schedules`, what does not depend on their sizes.
+class Request(NamedTuple):
+    """What was asked of a build, for all parts of the module. Instances of its functions find in
+    `entries`, or in `schedules`, what does not depend on their sizes.
     """
 
     target: Target
@@ -111,38 +111,32 @@ class _How(NamedTuple):
 
     def library(self, module: IRModule, check: Pass = verify) -> Library:
         """The library of a module, from the cache where that has it; else that is to `check`."""
-        tuned = _tuned(self.database, self.target)
-        if not self.cache or not self._takes_over(tuned) or not _has_operators(module):
-            return self._whole(check(module))
+        if not self.cache or not self.is_repeatable or not _has_operators(module):
+            return self.new_library(check(module))
         steps = _passes(default_pipeline, self.recipes, self.target, ())
         how = " ".join(map(pass_name, steps))
-        return kept(module, self.target, how, lambda: self._whole(check(module)))
+        return kept(module, self.target, how, lambda: self.new_library(check(module)))
 
     @collector_paused()
-    def _instance(self, module: IRModule) -> Library:
+    def instance(self, module: IRModule) -> Library:
         """The library of an instance, which is verified."""
         return self.library(module, lambda mod: mod)
 
-    def _whole(self, module: IRModule) -> Library:
+    def new_library(self, module: IRModule) -> Library:
         """The library of a module; instances of its symbolic functions are built as calls need
         them: those of graph functions as modules of their own, of the functions as they were. So
         what these call stays in the module, and its names are theirs alone.
         """
         families = {name: f for name, f in module.entries if is_family(f)}
         if not families:
-            return self._checked(self._lowered(module))
+            return self._checked(self.compiled(module))
         needed = reached(module.functions, families, *JOINTS)
         used = {name: f for name, f in module.entries if name in needed}
         rest = _without_families(module, families)
-        library = self._lowered(rest.with_attr(RESERVED, tuple(used)))
+        library = self.compiled(rest.with_attr(RESERVED, tuple(used)))
         functions = {name: library[name] for name in library.names()}
-        functions |= {name: family(name, module, self._instance, self._built) for name in families}
-
-        def whole() -> IRModule:
-            there = {**library.mod.functions, **families}
-            dropped = {name: f for name, f in used.items() if name not in there}
-            return IRModule({**there, **dropped}, module.attrs)
-
+        functions |= {name: family(name, module, self.instance, self.linked) for name in families}
+        whole = partial(_with_families, library, {**used, **families}, module)
         return self._checked(library.of(whole, functions))
 
     def _checked(self, library: Library) -> Library:
@@ -150,33 +144,47 @@ class _How(NamedTuple):
             library.checked = True
         return library
 
-    def _lowered(self, module: IRModule) -> Library:
-        """The library of a module by its pipeline."""
-        tuned = _tuned(self.database, self.target)
-        if self.pipeline is None and not _has_operators(module):
-            steps = _passes(scheduling, self.recipes, self.target, tuned) if tuned else ()
-            return self._built(verify(run_passes(module, steps)) if steps else module)
-        chain = default_pipeline if self.pipeline is None else pass_list(self.pipeline)
-        steps = _passes(chain, self.recipes, self.target, tuned)
-        if self.entries and self._takes_over(tuned):
-            return with_stubs(module, self.target, steps, self._linked, self.entries)
-        steps = self.schedules.remembered(steps) if self.schedules else steps
-        return self._built(verify(run_passes(module, steps)))
+    @property
+    def tuned(self) -> Sequence[Pass]:
+        """The pass that schedules by a database's records, where there is one."""
+        return _tuned(self.database, self.target)
 
-    def _takes_over(self, tuned: Sequence[Pass]) -> bool:
+    def compiled(self, module: IRModule) -> Library:
+        """The library of a module without symbolic functions, by its pipeline."""
+        if self.pipeline is None and not _has_operators(module):
+            tuned = self.tuned
+            steps = _passes(scheduling, self.recipes, self.target, tuned) if tuned else ()
+            return self.linked(verify(run_passes(module, steps)) if steps else module)
+        chain = default_pipeline if self.pipeline is None else pass_list(self.pipeline)
+        steps = _passes(chain, self.recipes, self.target, self.tuned)
+        if self.entries and self.is_repeatable:
+            return with_stubs(module, self.target, steps, self._linked_jobs, self.entries)
+        steps = self.schedules.remembered(steps) if self.schedules else steps
+        return self.linked(verify(run_passes(module, steps)))
+
+    @property
+    def is_repeatable(self) -> bool:
         """Whether what was scheduled before is scheduled: what records say may change between two
         builds, then nothing is taken as it was.
         """
         native = self.builder is _build_native and not self.check
-        return native and self.pipeline is None and not tuned and sys.platform != "win32"
+        return native and self.pipeline is None and not self.tuned and sys.platform != "win32"
 
-    def _built(self, module: IRModule) -> Library:
+    def linked(self, module: IRModule) -> Library:
+        """The library of functions of loops, and of graphs that call them."""
         if self.builder is _build_native:
             return _build_native(module, self.target, self.check, self.cache, self.entries)
         return self.builder(module, self.target, self.check, self.cache)
 
-    def _linked(self, module: IRModule, target: Target, jobs: Jobs) -> Library:
+    def _linked_jobs(self, module: IRModule, target: Target, jobs: Jobs) -> Library:
         return _build_native(module, target, False, self.cache, self.entries, jobs)
+
+
+def _with_families(library: Library, others: Mapping[str, Node], module: IRModule) -> IRModule:
+    """The module of a library, with functions of another module that it has not."""
+    there = library.mod.functions
+    added = {name: f for name, f in others.items() if name not in there}
+    return IRModule({**there, **added}, module.attrs)
 
 
 def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
@@ -207,9 +215,8 @@ def register_target(name: str, builder: Builder) -> None:
     _ENTERED[name] = builder
 
 
-C_TEXT = "minimlc.codegen.c.entries"
-ROOM_OF = {"gpusim": "gpusim.build"}
-"""What builds for a target that generates no code."""
+HARDWARE = Hook[Callable[[Mapping[str, PrimFunc], Target], Target]]("hardware")
+"""What leaves out the features of this machine that do not work."""
 
 
 def _builder(target: str) -> Builder:
@@ -218,10 +225,9 @@ def _builder(target: str) -> Builder:
         return _build_native
     if target in _ENTERED:
         return _ENTERED[target]
-    part = room(ROOM_OF.get(target, f"codegen.{target}.build"))
-    if part is None:
+    build = Hook[Builder](f"target {target}").first
+    if build is None:
         raise BuildError(f'target "{target}" is not installed', code="E502")
-    build: Builder = part.build
     return build
 
 
@@ -285,21 +291,19 @@ def _build_native(
     """
     shared = jobs is not None
     kernels = functions_of(module)
-    hardware = room("machine.hardware")
-    target = hardware.trusted(kernels, target) if hardware else target
+    for trusted in HARDWARE:
+        target = trusted(kernels, target)
     graphs = [name for name, func in module.entries if isinstance(func, Function)]
     plans = {name: plan(module, name, in_place=True) for name in graphs}
     over = {name for steps in plans.values() for name in steps.in_place}
     kernels = {name: sharing(f) if name in over else f for name, f in kernels.items()}
     entries = {name: steps for name, steps in plans.items() if steps.native}
-    named = {name: name for name in kernels}
-    sources = _native_sources(kernels, target, entry_texts(entries, named, check), check)
+    sources = _native_sources(kernels, entries, target, check)
     backend()
     missing = missing_features(target)
     if missing:
         return to_read(module, target, missing, sources)
-    if shared:
-        named = {name: code_name(func, target) for name, func in kernels.items()}
+    named = {name: code_name(f, target) if shared else name for name, f in kernels.items()}
     symbols = {name: symbol(alias) for name, alias in named.items()}
     symbols |= {name: entry_symbol(name) for name in entries}
     codes = {named[name]: f for name, f in kernels.items()}
@@ -321,12 +325,7 @@ def _build_native(
         for name, func in kernels.items()
     }
 
-    def graph(name: str, func: Function, plan: Plan, known: Functions) -> Callable[..., Any]:
-        if name not in entries:
-            return SteppedGraph(name, func, plan, known)
-        address = at[entry_symbol(name)]
-        return NativeGraph(name, func, plan, address, sites, native.library)
-
+    graph = partial(_graph, {name: at[entry_symbol(name)] for name in entries}, native, sites)
     by_code = dict(zip(codes, native.entries, strict=False))
     stored = None
     if shared:
@@ -336,14 +335,35 @@ def _build_native(
     return library(module, target, compiled, graph, sources, kind, plans)
 
 
+def _graph(
+    entries: Mapping[str, int],
+    code: NativeCode,
+    sites: Sequence[Site] | None,
+    name: str,
+    func: Function,
+    plan: Plan,
+    known: Functions,
+) -> Callable[..., Any]:
+    """A graph function: by its entry point's address where it has one, else step by step."""
+    if name not in entries:
+        return SteppedGraph(name, func, plan, known)
+    return NativeGraph(name, func, plan, entries[name], sites, code.library)
+
+
 def _native_sources(
-    kernels: dict[str, PrimFunc], target: Target, extra: str, check: bool
+    kernels: dict[str, PrimFunc], entries: Mapping[str, Plan], target: Target, check: bool
 ) -> dict[str, Callable[[], str]]:
-    units = units_of(kernels, extra, check)
+    """What writes the code to be read, with the functions' own names."""
+
+    def units(apart: bool) -> list[Unit]:
+        extra = entry_texts(entries, {name: name for name in kernels}, check)
+        return units_of(kernels, extra, check) if apart else [Unit(kernels, extra)]
+
+    c = {"c": lambda: "".join([write(kernels) for write in C_TEXTS])}
     return {
-        "llvm": lambda: Unit(kernels, extra).emitted(target, check=check).text,
-        "asm": lambda: "\n".join(_assembly(unit, target, check) for unit in units),
-        **({"c": lambda: import_module(C_TEXT).c_text(kernels)} if is_there("codegen.c") else {}),
+        "llvm": lambda: units(False)[0].emitted(target, check=check).text,
+        "asm": lambda: "\n".join(_assembly(unit, target, check) for unit in units(True)),
+        **(c if C_TEXTS.is_filled else {}),
     }
 
 

@@ -4,6 +4,7 @@ first call.
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -224,8 +225,8 @@ def _no_call(*_: Any) -> Any:
 def family(
     name: str,
     module: IRModule,
-    again: Callable[[IRModule], Library],
-    built: Callable[[IRModule], Library],
+    instance_library: Callable[[IRModule], Library],
+    linked: Callable[[IRModule], Library],
     libraries: Mapping[Any, Library] = {},
 ) -> Callable[..., Any]:
     """What calls the symbolic function `name` of a module. There may be `libraries` by sizes, that
@@ -234,20 +235,25 @@ def family(
     func = module[name]
     known = {sizes: library for sizes, library in libraries.items() if sizes is not None}
     if isinstance(func, SymbolicFunc):
-
-        def kernel(sizes: tuple[int, ...]) -> Library:
-            return built(verify(IRModule({name: instance(func, sizes)})))
-
-        return SymbolicKernel(name, func, kernel, known)
+        return SymbolicKernel(name, func, partial(_kernel_library, linked, name, func), known)
     assert isinstance(func, Function)
     cut = None if size_names(*[param.type for param in func.params]) else halves(module, name)
     rest = cut.rest if cut else module
     called = cut.tail if cut else func
     graph = SymbolicGraph(
-        name, called, lambda types: again(instance_for(rest, name, called, types)), known
+        name, called, lambda types: instance_library(instance_for(rest, name, called, types)), known
     )
     if cut is None:
         graph.ahead = f'library.plan("{name}", {"=..., ".join(graph.sizes)}=...)'
         return graph
-    head = libraries.get(None) or again(instance_of(module.with_function(name, cut.head), name))
+    head = libraries.get(None) or instance_library(
+        instance_of(module.with_function(name, cut.head), name)
+    )
     return HalvedGraph(name, cut, head, graph)
+
+
+def _kernel_library(
+    linked: Callable[[IRModule], Library], name: str, func: SymbolicFunc, sizes: Sizes
+) -> Library:
+    """The library of a primitive function for some sizes."""
+    return linked(verify(IRModule({name: instance(func, sizes)})))

@@ -25,11 +25,10 @@ from minimlc.graph.nodes import Constant, Function
 from minimlc.memory import on_a_line
 from minimlc.module import IRModule
 from minimlc.node import Node, nodes_of, structural_hash, walk
-from minimlc.parts import is_there
 from minimlc.passes.pack_constants import ORIGINS, copied
 from minimlc.runtime.cache import cache_key, load_entry, store_entry
 from minimlc.runtime.executable import NativeGraph, functions_of
-from minimlc.runtime.library import Library
+from minimlc.runtime.library import C_TEXTS, Library
 from minimlc.runtime.native import is_threaded
 from minimlc.runtime.parallel import symbols
 from minimlc.runtime.records import plan_record, restored, signature_record
@@ -190,7 +189,7 @@ def _library(
     native = link(codes, exports, imports)
     named = {str(at): data for at, data in arrays.items()}
     functions = {each["name"]: restored(each, native, named, {}) for each in record["functions"]}
-    texts = ("llvm", "asm", *(("c",) if is_there("codegen.c") else ()))
+    texts = ("llvm", "asm", *(("c",) if C_TEXTS.is_filled else ()))
     return Library(IRModule(), target, functions, dict.fromkeys(texts, str)).read_from(build)
 
 

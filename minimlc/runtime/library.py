@@ -7,15 +7,19 @@ from typing import Any, NamedTuple
 
 from minimlc.errors import BuildError, CallError, CompileError, did_you_mean
 from minimlc.module import IRModule
-from minimlc.parts import room
+from minimlc.parts import Hook
 from minimlc.runtime.timing import Timing
 from minimlc.runtime.timing import time as time_call
 from minimlc.target import Target
 
+C_TEXTS = Hook[Callable[[Mapping[str, Any]], str]]("text in C")
+GPU_TEXTS = Hook[Callable[[IRModule], Mapping[str, Callable[[], str]]]]("texts for GPUs")
+"""What writes functions to be read: as C, as kernels."""
+
 
 def _part(name: str) -> Any:
     """A file of the room `deploy`."""
-    part = room(f"deploy.{name}")
+    part = Hook[Any](f"deploy.{name}").first
     if part is None:
         raise CompileError(
             f"this needs minimlc.deploy.{name}, or what it needs, and it is not there"
@@ -139,8 +143,9 @@ class Library:
         """The generated code: "llvm", "asm" and "c" of a native library, "c" of one in C, "python"
         of a Python one. The first of them if no `language` is given. Any library's functions can be
         read as kernels for GPUs: "cuda", "opencl", "wgsl"."""
-        gpu = room("codegen.gpu.texts")
-        sources = {**self._sources, **(gpu.texts(self.mod) if gpu else {})}
+        sources = dict(self._sources)
+        for texts in GPU_TEXTS:
+            sources |= texts(self.mod)
         chosen = language or next(iter(sources))
         if chosen not in sources:
             why = f'a library for target "{self.target.name}" has no source "{language}"'
