@@ -17,7 +17,7 @@ CONTROL_FLOW = Hook[Any]("control flow")
 
 def size_of(value: Any) -> Any:
     """A size from its text, or from a name and its bounds; any other value as it is."""
-    sizes = SIZES.first
+    sizes = None if type(value) is int else SIZES.first
     return sizes.size_of(value) if sizes else value
 
 
