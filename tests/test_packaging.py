@@ -31,6 +31,7 @@ CONDA_NAMES = {
     "playwright": "playwright-python",
 }
 IMPORT_SECONDS = 0.3
+TIMES_NUMPY = 2.8
 
 # Files may import only from files above them in this list, and from their own package.
 ORDER = (
@@ -255,7 +256,9 @@ def test_imports_in_functions_are_of_optional_packages():
 
 @pytest.mark.alone
 def test_import_is_quick():
-    """Compiled files in place, as after an installation; the best of ten, for busy machines."""
+    """Compiled files in place, as after an installation; the best of ten. A busy machine takes as
+    much longer for numpy, which is part of it.
+    """
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-X", "importtime", "-c", "import minimlc"]
     best = float("inf")
@@ -263,10 +266,11 @@ def test_import_is_quick():
         result = subprocess.run(
             command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment
         )
-        last = result.stderr.strip().splitlines()[-1]
-        assert last.endswith("minimlc")
-        best = min(best, int(last.split("|")[1]) / 1e6)
-        if best <= IMPORT_SECONDS:
+        rows = [line.split("|") for line in result.stderr.strip().splitlines()]
+        totals = [(name.strip(), total) for _, total, name in rows[1:]]
+        taken = {name: int(total) / 1e6 for name, total in totals}
+        best = min(best, taken["minimlc"])
+        if best <= IMPORT_SECONDS or taken["minimlc"] <= TIMES_NUMPY * taken["numpy"]:
             return
     raise AssertionError(f"import minimlc took {best:.3f} s")
 

@@ -146,7 +146,7 @@ class GraphPrinter(TirPrinter):
                 self.binding(item)
             case BindingBlock():
                 self.binding_block(item, [b.var for b in item.bindings[-1:]], False)
-            case _:
+            case _:  # other nodes: of the loops
                 return super().fragment(item)
         return "\n".join(self.lines)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.graph.run import flatten
 from minimlc.runtime.in_place import joined, views
 from minimlc.runtime.plan import plan
 from tests.deploy.test_memory import check
@@ -41,7 +42,7 @@ def agrees(mod, *arrays):
     expected = mlc.interpret(mod, "main", *arrays)
     for target in ("llvm", "llvm", "c"):
         got = mlc.build(mod, target)["main"](*arrays)
-        for one, other in zip(mlc.run.flatten([got]), mlc.run.flatten([expected]), strict=True):
+        for one, other in zip(flatten([got]), flatten([expected]), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
