@@ -51,7 +51,7 @@ CORE = {
     "graph": 1960,
     "graph/ops": 3167,
     "script": 2807,
-    "schedule": 2882,
+    "schedule": 2883,
     "passes": 2375,
     "codegen": 215,
     "codegen/llvm": 1944,

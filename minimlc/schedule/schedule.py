@@ -360,10 +360,12 @@ def _near(why: str, name: str, known: Iterable[str]) -> tuple[str, str]:
 def method(name: str) -> "Callable[..., Schedule]":
     """A primitive as a method of `Schedule`, with the primitive's documentation."""
 
+    notices = tuple(NOTICES)
+
     @wraps(PRIMITIVES[name])
     def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":
         new = self._stepped(name, args, options)
-        for notice in NOTICES:
+        for notice in notices:
             notice(name, new._steps[-1].name, sys._getframe(1))
         return new
 
