@@ -80,6 +80,7 @@ NOW = {
 for _place, _names in NOW.items():
     if _part := room(_place):
         globals().update({name: getattr(_part, name) for name in _names})
+del _place, _names, _part
 
 LATER = {
     **{name: name for name in ("passes", "recipes", "schedule")},

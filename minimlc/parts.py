@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _PLACES: dict[str, tuple[str, ...]] = {}
-"""Of each hook, the places of its parts, such as "graph.kind:GRAPH"."""
+"""Of each hook, the places of its parts, such as "graph.run:GRAPH"."""
 _REMOVABLE: set[str] = set()
 """Packages and modules that may be missing."""
 
@@ -21,7 +21,7 @@ _REMOVABLE: set[str] = set()
 def hand(places: Mapping[str, tuple[str, ...]], removable: Iterable[str]) -> None:
     """Say which parts go to which hooks, in order, and what may be missing."""
     _PLACES.update(places)
-    _REMOVABLE.update(removable)
+    _REMOVABLE.update(f"minimlc.{name}" for name in removable)
 
 
 class Hook(Generic[T]):
@@ -61,7 +61,7 @@ def room(name: str) -> ModuleType | None:
     try:
         return import_module(f"minimlc.{name}")
     except ModuleNotFoundError as error:
-        if str(error.name).removeprefix("minimlc.") in _REMOVABLE:
+        if error.name in _REMOVABLE:
             return None
         raise
 

@@ -41,6 +41,7 @@ def broken(tmp_path, monkeypatch):
         "import minimlc.recipees",
         "import minimlc.broken.inside",
         "import a_package_that_is_not_installed",
+        "import graph",
         "from minimlc.recipes.matmul import no_such_name",
         "raise ImportError",
     ],

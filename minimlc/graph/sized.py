@@ -1,8 +1,11 @@
 """Which sizes a graph function has that are told: by a call, or by its data."""
 
+from collections.abc import Mapping
+from typing import Any
 from weakref import WeakKeyDictionary
 
-from minimlc.graph.nodes import Binding, Call, Expr, Function, size_names
+from minimlc.graph.dimensions import FAMILIES
+from minimlc.graph.nodes import Binding, Call, Expr, Function, Type, size_names
 from minimlc.literals import names_in
 
 
@@ -37,3 +40,9 @@ def data_tell(func: Function) -> bool:
         known = any(told_by(binding.value) is not None for binding in func.bindings())
         _TELLING[func] = known
     return known
+
+
+def type_at(kind: Type, sizes: Mapping[str, Any]) -> Type:
+    """A type where sizes have these values."""
+    families = FAMILIES.first if sizes else None
+    return families.type_at(kind, sizes) if families else kind

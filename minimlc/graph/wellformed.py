@@ -1,6 +1,6 @@
 """Whether a graph function is well-formed: names, scopes, types, callees, normal form."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from minimlc.constants import unwritable
@@ -27,7 +27,7 @@ from minimlc.graph.nodes import (
     tensor_types,
 )
 from minimlc.graph.ops import OPS, infer_call
-from minimlc.graph.sized import data_tell, is_symbolic, told_by
+from minimlc.graph.sized import data_tell, is_symbolic, told_by, type_at
 from minimlc.module import IRModule
 from minimlc.names import misnamed
 from minimlc.node import nodes_of, span_of, structural_equal
@@ -199,7 +199,7 @@ class _Check:
         params = [Var(param.name, TensorType(param.shape, param.dtype)) for param in func.params]
         sizes = self.sizes_told(params, types) if family is not func else {}
         for number, (param, got) in enumerate(zip(params, types, strict=True)):
-            declared = at(param.type, sizes)
+            declared = type_at(param.type, sizes)
             if got != declared:
                 what = f"argument {number}" if number < count else f"output {number - count}"
                 why = f'{what} of "{call.callee}" ({param.name}) is {declared}, got {got}'
@@ -222,7 +222,7 @@ class _Check:
         if call.op == "call":
             kind = results["callee"]
         else:
-            kind = self.tried(_control().result_type, call, results)
+            kind = self.tried(lambda: _control().result_type(call, results))
         if call.type != kind:
             what = f'"{call.callee}"' if call.op == "call" else call.op
             self.refuse(f"{what} gives {kind}, the call says {call.type}", "E222")
@@ -235,17 +235,17 @@ class _Check:
             self.refuse(why, "E136", "call it from Python, or put its operators here")
         types = [arg.type for arg in call.args]
         if call.op != "call":
-            types = self.tried(_control().passed, call, key)
+            types = self.tried(lambda: _control().passed(call, key))
         if len(types) != len(func.params):
             why = f'"{name}" takes {len(func.params)} argument(s), got {len(types)}'
             self.refuse(why, "E225")
         sizes = self.sizes_told(func.params, types) if is_symbolic(func) else {}
         for param, kind in zip(func.params, types, strict=True):
-            declared = at(param.type, sizes)
+            declared = type_at(param.type, sizes)
             if kind != declared:
                 why = f'"{name}" takes {param.name}: {declared}, got {kind}'
                 self.refuse(why, "E225", f"op.match_cast(value, {declared})" if sizes else "")
-        return at(func.result.type, sizes)
+        return type_at(func.result.type, sizes)
 
     def sizes_told(self, params: Sequence[Var], types: Sequence[Type]) -> dict[str, Any]:
         """The sizes that a call of a family tells."""
@@ -265,12 +265,6 @@ class _Check:
             excerpt = _shown(where)
         why = f'function "{self.name}": {why}'
         raise VerifyError(why, code=code, span=span, excerpt=excerpt, hint=hint) from None
-
-
-def at(kind: Type, sizes: Mapping[str, Any]) -> Type:
-    """A type where sizes have these values."""
-    families = FAMILIES.first if sizes else None
-    return families.type_at(kind, sizes) if families else kind
 
 
 def _control() -> Any:

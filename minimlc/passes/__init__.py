@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minimlc.module import Pass, pass_list
 from minimlc.parts import Hook
@@ -17,11 +17,22 @@ from minimlc.target import Target
 
 MORE = {each.__name__: each for each in Hook[Any]("passes")}
 globals().update(MORE)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...
+
+
 scheduling = tuple(Hook[Any]("scheduling"))
 """What schedules primitive functions, where it is there."""
 
 default_pipeline = tuple(Hook[Any]("pipeline"))
 """What `build` does to graph functions: operators become few primitive functions, scheduled."""
+
+
+TARGETED = [
+    each for each in (*scheduling, *default_pipeline) if "target" in signature(each).parameters
+]
+"""What depends on the target."""
 
 
 def for_target(
@@ -30,14 +41,9 @@ def for_target(
     """A pipeline with what depends on the target, such as recipes, for that one instead of for this
     machine.
     """
-    chosen, known = Target.of(target), (*scheduling, *default_pipeline)
-    depend = [each for each in known if "target" in signature(each).parameters]
     steps: list[Any] = pass_list(pipeline)
-    return tuple(partial(each, target=chosen) if each in depend else each for each in steps)
-
-
-def __getattr__(name: str) -> Any:  # for type checkers: other names were entered above
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    chosen = Target.of(target)
+    return tuple(partial(each, target=chosen) if each in TARGETED else each for each in steps)
 
 
 __all__ = [

@@ -115,7 +115,9 @@ def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[in
     # In a module of its own: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
     for_gpu = FOR_GPUS.first if target.name in GPUS else None
-    scheduled = for_gpu(sch, target) if for_gpu else fitting(sch, target=target)
+    scheduled = sch
+    if for_gpu or sch.blocks():  # loops around plain stores stay as they are
+        scheduled = for_gpu(sch, target) if for_gpu else fitting(sch, target=target)
     return replace(scheduled.func, attrs=(*plain.attrs, (SCHEDULED, True)))
 
 

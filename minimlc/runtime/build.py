@@ -136,7 +136,7 @@ class Request(NamedTuple):
         library = self.compiled(rest.with_attr(RESERVED, tuple(used)))
         functions = {name: library[name] for name in library.names()}
         functions |= {name: family(name, module, self.instance, self.linked) for name in families}
-        whole = partial(_with_families, library, {**used, **families}, module)
+        whole = partial(_with_families, library, {**families, **used}, module)
         return self._checked(library.of(whole, functions))
 
     def _checked(self, library: Library) -> Library:

@@ -31,7 +31,7 @@ SMALL = 1 << 14
 
 
 class Kernel(Compiled):
-    """A compiled primitive function: call it with arrays; it writes its results into them."""
+    """A compiled primitive function of a library: what it frees stays for the next call."""
 
     def __init__(
         self,

@@ -201,7 +201,7 @@ def _check_scopes(func: PrimFunc) -> None:
         raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
 
-CHECKS = Hook[Callable[[PrimFunc], None]]("checks of concurrent loops")
+LOOP_CHECKS = Hook[Callable[[PrimFunc], None]]("checks of concurrent loops")
 """What raises a `ScheduleError` for other reasons than dependences."""
 
 _PROVEN: WeakSet[PrimFunc] = WeakSet()
@@ -227,7 +227,7 @@ def check_concurrent_loops(func: PrimFunc) -> None:
     """Refuse a function in which a parallel or vectorized loop carries a dependence."""
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
-    for check in CHECKS:
+    for check in LOOP_CHECKS:
         check(func)
     conflict = concurrent_dependence(func)
     if conflict is not None:

@@ -39,7 +39,7 @@ MOST_FACTORS = 32
 
 Body = tuple[Stmt, dict[Buffer, Buffer]]
 """A loop's body, and the buffers that grew for it."""
-PADDED = Hook[Callable[[PrimFunc, For, int, int], Body]]("padded")
+PADDED = Hook[Callable[[PrimFunc, For, int, int], Body]]("padding of loops")
 """What lets a body run for more iterations than its loop has: split(tail="pad")."""
 
 
@@ -89,7 +89,10 @@ def _cut(
     sizes = [*map(index, counts)]
     if prod(counts) == extent:
         return sizes, loop.body, {}
-    if tail == "pad" and (padded := PADDED.first):
+    if tail == "pad":
+        padded = PADDED.first
+        if padded is None:
+            refuse("E118", 'tail="pad" is not there', hint='tail="guard"')
         return sizes, *padded(func, loop, extent, prod(counts))
     return sizes, guarded(loop.body, loop.var < extent), {}
 

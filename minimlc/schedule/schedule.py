@@ -360,7 +360,7 @@ def _near(why: str, name: str, known: Iterable[str]) -> tuple[str, str]:
 def method(name: str) -> "Callable[..., Schedule]":
     """A primitive as a method of `Schedule`, with the primitive's documentation."""
 
-    notices = tuple(NOTICES)
+    notices = tuple(NOTICES)  # once: this is on the way of every step
 
     @wraps(PRIMITIVES[name])
     def method(self: "Schedule", *args: Any, **options: Any) -> "Schedule":

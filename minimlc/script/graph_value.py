@@ -28,7 +28,7 @@ from minimlc.graph.normal import Normal
 from minimlc.graph.op import FUNCTIONS, RANDOM
 from minimlc.graph.operators import ARITHMETIC, COMPARISONS
 from minimlc.graph.ops import OPS
-from minimlc.graph.wellformed import at
+from minimlc.graph.sized import type_at
 from minimlc.literals import Symbol, names_in
 from minimlc.names import UniqueNames
 from minimlc.script.constructs import Language, Namespace
@@ -260,7 +260,7 @@ def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
     new = {n: of for n, of in new.items() if n.isidentifier() and n not in known}
     reader.scope.update(new)
     reader.unmeant.difference_update(new)
-    return at(kind, new)
+    return type_at(kind, new)
 
 
 def _bounded(size: Any, declared: Any) -> Any:

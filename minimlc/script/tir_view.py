@@ -99,7 +99,7 @@ def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Indexing
 
 
 def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -> None:
-    """Refuse all but an array of its own."""
+    """Refuse what says that a buffer has no memory of its own."""
     for option in ("data", "elem_offset"):
         node = layout.get(option, ast.Constant(None))
         value = reader.folded(reader.read(node))

@@ -140,3 +140,22 @@ def test_products_whose_loops_were_scheduled_serially(step):
     i, j, k = sch.loops("C")
     sch = sch.loop_partition(i, points=[2]) if step == "partition" else sch.fuse(i, j, k)
     mlc.verify(recipes.apply(sch.mod))
+
+
+@pytest.mark.parametrize("target", ["llvm", "python", "gpusim"])
+def test_loops_around_plain_stores_stay_as_they_are(target):
+    mod = mlc.parse("""
+@I.ir_module
+class Module:
+    @T.prim_func
+    def add_one(A: T.Buffer((8,), "float32"), C: T.Buffer((8,), "float32")):
+        for i in range(8):
+            C[i] = A[i] + T.float32(1)
+
+    @R.function
+    def main(x: R.Tensor((8,), "float32")):
+        y = R.nn.relu(R.call_tir("add_one", (x,), out=R.Tensor((8,), "float32")))
+        return y
+""")
+    x = np.arange(-4, 4, dtype=np.float32)
+    np.testing.assert_array_equal(mlc.build(mod, target)["main"](x), np.maximum(x + 1, 0))

@@ -224,10 +224,13 @@ def compile_function(
     """A primitive function as machine code, without cache and threads: call it with arrays.
 
     With `check`, an access outside of a buffer is a `BoundsError`. `VerifyError` for a function
-    that is not well-formed.
+    that is not well-formed, `BuildError` E501 for another target.
     """
     verify(func)
-    machine = machine_of(Target.of(target))
+    chosen = Target.of(target)
+    if chosen.name != "llvm":
+        raise BuildError(f'no kernel alone for target "{chosen.name}"', code="E501")
+    machine = machine_of(chosen)
     emitted = emit_llvm({name: func}, machine, check=check)
     texts = [emitted.text, *([SERIAL] if _is_parallel(func) else [])]
     codes = [backend().compile_object(text, machine) for text in texts]

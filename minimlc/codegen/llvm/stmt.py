@@ -78,7 +78,7 @@ class Loops:
 
 
 INSTRUCTIONS = Hook[type[Loops]]("instructions")
-NOTES = Hook[Callable[[Expressions, PrimFunc, For], None]]("notes")
+NOTES = Hook[Callable[[Expressions, PrimFunc, For], None]]("notes of loops")
 """What heeds the notes of a loop, such as that to prefetch, where an iteration begins."""
 
 

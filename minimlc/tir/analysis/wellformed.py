@@ -48,7 +48,7 @@ from minimlc.tir.nodes import (
 )
 from minimlc.tir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
 
-CHECKS = Hook[Callable[[PrimFunc], None]]("checks")
+CHECKS = Hook[Callable[[PrimFunc], None]]("checks of functions")
 """What raises a `VerifyError` for other reasons."""
 
 _CHECKED: WeakSet[PrimFunc] = WeakSet()
