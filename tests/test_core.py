@@ -55,7 +55,7 @@ CORE = {
     "passes": 2377,
     "codegen": 215,
     "codegen/llvm": 1947,
-    "runtime": 2645,
+    "runtime": 2638,
     "": 2550,
 }
 """The folders of the core (the last one is `minimlc` itself), and how many lines each may have.

@@ -33,15 +33,8 @@ SMALL = 1 << 14
 class Kernel(Compiled):
     """A compiled primitive function of a library: what it frees stays for the next call."""
 
-    def __init__(
-        self,
-        name: str,
-        parameters: Sequence[Parameter],
-        code: int | Callable[..., int | None],
-        sites: Sequence[Site] | None,
-        keep: object,
-    ):
-        Compiled.__init__(self, name, parameters, code, sites, keep)
+    def __init__(self, name: str, parameters: Sequence[Parameter], *code: Any):
+        Compiled.__init__(self, name, parameters, *code)
         if sum(map(nbytes, parameters)) >= SMALL:
             keep_blocks()
 
