@@ -34,7 +34,7 @@ def _marked(entry: tuple[str, Any]) -> tuple[str, Any]:
     return name, replace(func, attrs=(*attrs.items(), ("primitive", True)))
 
 
-_STEPS = {**vars(passes), "_fused": _fused, "_unchanged": lambda mod: mod}
+_STEPS: dict[str, Pass] = {**vars(passes), "_fused": _fused, "_unchanged": lambda mod: mod}
 MORE = SimpleNamespace(**{name: _gives(_STEPS[step]) for name, step in rows(__file__).items()})
 """The passes without options of their own."""
 
@@ -54,7 +54,7 @@ def ToMixedPrecision(out_dtype: str = "float32", *_: Any) -> Pass:
     """Operands of products in float16, sums in float32."""
     if out_dtype != "float32":
         raise CompileError(f"sums are in float32, not in {out_dtype}", code="E230")
-    return passes.to_mixed_precision
+    return _STEPS["to_mixed_precision"]
 
 
 def DeadCodeElimination(entry_functions: Iterable[str] | None = None) -> Pass:
