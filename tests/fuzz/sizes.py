@@ -226,7 +226,7 @@ def topk(writer, rng, x):
 
     def array(call):
         k = call.number(text)
-        needs(1 <= k <= len(vector(call.of(x))))
+        needs(0 <= k <= len(vector(call.of(x))))
         return np.sort(call.of(x))[::-1][:k]
 
     return op.topk(x.graph, k=size_of(text))[0], array
