@@ -147,7 +147,7 @@ endef
 PIP = $(PY) -m pip install --disable-pip-version-check
 VERSION := 'import sys; print(sys.version_info[:2])'
 COMMON := 'import ipykernel.kernelapp, llvmlite.binding, matplotlib.pyplot, nbclient, nbconvert, \
-	sklearn.ensemble, minimlc.codegen.llvm.emit, minimlc.tune'
+	sklearn.ensemble, minimlc.loops.llvm.emit, minimlc.tune'
 PROGRESS := '/^Collecting/ && ++count % 20 == 0 { print "      " count " fetched" } \
 	/^Installing/ && ++halves == 2 { print "      " count " fetched; unpacking them" } \
 	/^ended/ { failed += $$2 } { fflush() } END { exit failed }'

@@ -61,7 +61,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
         "new process: the same in another process, the cache filled, LLVM's import included. "
         "again: a second build in that process.",
         "warm: the first build of a third process in which LLVM and the compiler are loaded "
-        "(minimlc.runtime.build and llvmlite.binding imported before the clock starts); the code "
+        "(minimlc.services.build and llvmlite.binding imported before the clock starts); the code "
         "comes from the cache on disk.",
     ]
     return report
@@ -93,7 +93,7 @@ def build_seconds(program: str) -> dict[str, float]:
     """Seconds of a cold build, and of those from the cache, by the names in `WAYS`."""
     with tempfile.TemporaryDirectory() as folder:
         cold, cached = (_build_in_process(program, folder) for _ in range(2))
-        loaded = _build_in_process(program, folder, ("minimlc.runtime.build", "llvmlite.binding"))
+        loaded = _build_in_process(program, folder, ("minimlc.services.build", "llvmlite.binding"))
     return dict(zip(WAYS, (cold[0], cached[0], cached[1], loaded[0]), strict=True))
 
 
@@ -105,7 +105,7 @@ def _build_in_process(program: str, folder: str, loaded: Sequence[str] = ()) -> 
 
 
 MODEL_WAYS = ("cold", "from the cache", "one layer changed")
-LOADED = ("minimlc.runtime.build", "llvmlite.binding")
+LOADED = ("minimlc.services.build", "llvmlite.binding")
 
 
 def model_seconds(name: str) -> dict[str, float]:

@@ -22,10 +22,10 @@ from benchmarks import programs
 from benchmarks.contest import Contest, contest
 from benchmarks.harness import Contender, Measured, check, compare
 from benchmarks.report import Claim, Report, Table
-from minimlc.codegen.gpu.emit import emit
-from minimlc.codegen.gpu.opencl import OPENCL
-from minimlc.codegen.opencl.build import device
 from minimlc.gpusim.build import Simulator
+from minimlc.targets.gpu.emit import emit
+from minimlc.targets.gpu.opencl import OPENCL
+from minimlc.targets.opencl.build import device
 
 NO_GPU = "No GPU here that CuPy finds: the recipes ran as OpenCL on this CPU, and simulated."
 SIDE, TILE = 1024, 16

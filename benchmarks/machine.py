@@ -8,8 +8,8 @@ from typing import Any
 from threadpoolctl import threadpool_info
 
 import minimlc as mlc
+from minimlc.loops.values.target import cpu_model
 from minimlc.machine.peaks import copy_rate, fma_rate
-from minimlc.target import cpu_model
 
 FEATURES = ("avx", "avx2", "fma", "f16c", "avx512f", "avx512bf16", "avx512vnni", "amx-tile", "neon")
 PACKAGES = ("numpy", "llvmlite", "torch", "numba", "jax", "onnxruntime", "scikit-learn")

@@ -13,8 +13,8 @@ from benchmarks.harness import Contender, WrongResult
 from benchmarks.installed import module
 from benchmarks.peers import prange
 from benchmarks.report import Claim, Report
+from minimlc.loops.math.functions import ULP_BOUNDS
 from minimlc.script import T
-from minimlc.tir.math.functions import ULP_BOUNDS
 
 SIZE = 16 * 1024
 SAMPLES = 2**24

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.harness import Measured
-from minimlc.runtime.timing import seconds_text
+from minimlc.services.runtime.timing import seconds_text
 
 SCHEMA = 1
 SIGNS = {"<=": "≤", ">=": "≥"}

@@ -4,12 +4,17 @@ The public names, in reading order. What acts on programs is imported when one o
 used, so that `import minimlc` stays quick.
 """
 
+import sys
 from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from minimlc import composition, printer  # noqa: F401 (first: it hands the parts)
-from minimlc.errors import (
+from minimlc import composition  # noqa: F401 (first: it hands the parts)
+from minimlc.loops import printer
+from minimlc.loops.ir.nodes import Buffer, PrimFunc, SymbolicFunc
+from minimlc.loops.printer import named_constants
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.errors import (
     BoundsError,
     BuildError,
     CallError,
@@ -24,22 +29,17 @@ from minimlc.errors import (
     SizeError,
     VerifyError,
 )
-from minimlc.module import History, IRModule, Step, run_passes
-from minimlc.node import Visitor, structural_equal, structural_hash
-from minimlc.parts import room
-from minimlc.printer import named_constants
+from minimlc.loops.values.module import History, IRModule, Step, run_passes
+from minimlc.loops.values.node import Visitor, structural_equal, structural_hash
+from minimlc.loops.values.parts import room
 from minimlc.script import parse
-from minimlc.tir.nodes import Buffer, PrimFunc, SymbolicFunc
-from minimlc.verify import verify
 
 if TYPE_CHECKING:
-    from minimlc import datasets, exercise, homework, passes, recipes, schedule, tune
+    from minimlc import datasets, exercise, homework, recipes, tune
     from minimlc.deploy.load import load
-    from minimlc.explain import explain
-    from minimlc.graph import op
-    from minimlc.graph.builder import BlockBuilder
-    from minimlc.graph.mutator import Mutator
-    from minimlc.graph.nodes import (
+    from minimlc.graphs import op, passes
+    from minimlc.graphs.builder import BlockBuilder
+    from minimlc.graphs.ir.nodes import (
         Call,
         Constant,
         Function,
@@ -49,32 +49,35 @@ if TYPE_CHECKING:
         call_function,
         constant,
     )
-    from minimlc.graph.topi import topi
+    from minimlc.graphs.ir.registry import register_func
+    from minimlc.graphs.mutator import Mutator
+    from minimlc.loops import schedule
+    from minimlc.loops.interpreter.run import interpret
+    from minimlc.loops.schedule import Schedule, Trace
+    from minimlc.loops.te import te
+    from minimlc.loops.values.target import Target
     from minimlc.machine.peaks import Peaks, machine_peaks
-    from minimlc.passes.dispatch import dispatch
-    from minimlc.passes.pattern import p as pattern
-    from minimlc.registry import register_func
-    from minimlc.run import interpret
-    from minimlc.runtime.build import build
-    from minimlc.runtime.cache import cache_dir
-    from minimlc.runtime.parallel import num_threads, set_num_threads
-    from minimlc.runtime.timing import Timing, time
-    from minimlc.schedule import Schedule, Trace
-    from minimlc.schedule.tensor import TensorIntrin, register_intrin
-    from minimlc.specialize import specialize
-    from minimlc.target import Target
-    from minimlc.tir import te
+    from minimlc.services.build import build
+    from minimlc.services.dispatch import dispatch
+    from minimlc.services.explain import explain
+    from minimlc.services.patterns.pattern import p as pattern
+    from minimlc.services.runtime.cache import cache_dir
+    from minimlc.services.runtime.timing import Timing, time
+    from minimlc.services.sizes.specialize import specialize
+    from minimlc.services.spellings.topi import topi
+    from minimlc.services.tensor import TensorIntrin, register_intrin
+    from minimlc.services.threads.parallel import num_threads, set_num_threads
 
 __version__ = "0.1.0"
 
 
 NOW = {
-    "graph.nodes": (
+    "graphs.ir.nodes": (
         *("Call", "Constant", "Function", "Tuple", "TupleGetItem", "Var"),
         *("call_function", "constant"),
     ),
-    "registry": ("register_func",),
-    "explain": ("explain",),
+    "graphs.ir.registry": ("register_func",),
+    "services.explain": ("explain",),
 }
 """Names of other parts than the loops that are imported at once."""
 for _place, _names in NOW.items():
@@ -82,29 +85,35 @@ for _place, _names in NOW.items():
         globals().update({name: getattr(_part, name) for name in _names})
 del _place, _names, _part
 
+if _former := room("services.former"):
+    sys.meta_path.insert(0, _former.Former())
+del _former
+
 LATER = {
-    **{name: name for name in ("passes", "recipes", "schedule")},
-    "op": "graph.op",
-    "BlockBuilder": "graph.builder:BlockBuilder",
-    "Mutator": "graph.mutator:Mutator",
+    "passes": "graphs.passes",
+    "recipes": "recipes",
+    "schedule": "loops.schedule",
+    "op": "graphs.op",
+    "BlockBuilder": "graphs.builder:BlockBuilder",
+    "Mutator": "graphs.mutator:Mutator",
     "Peaks": "machine.peaks:Peaks",
     "machine_peaks": "machine.peaks:machine_peaks",
-    "interpret": "run:interpret",
-    "build": "runtime.build:build",
-    "cache_dir": "runtime.cache:cache_dir",
-    "num_threads": "runtime.parallel:num_threads",
-    "set_num_threads": "runtime.parallel:set_num_threads",
-    "Timing": "runtime.timing:Timing",
-    "time": "runtime.timing:time",
-    "Schedule": "schedule:Schedule",
-    "Trace": "schedule:Trace",
-    "TensorIntrin": "schedule.tensor:TensorIntrin",
-    "register_intrin": "schedule.tensor:register_intrin",
-    "Target": "target:Target",
-    "specialize": "specialize:specialize",
-    "te": "tir.te",
-    "topi": "graph.topi:topi",
-    "pattern": "passes.pattern:p",
+    "interpret": "loops.interpreter.run:interpret",
+    "build": "services.build:build",
+    "cache_dir": "services.runtime.cache:cache_dir",
+    "num_threads": "services.threads.parallel:num_threads",
+    "set_num_threads": "services.threads.parallel:set_num_threads",
+    "Timing": "services.runtime.timing:Timing",
+    "time": "services.runtime.timing:time",
+    "Schedule": "loops.schedule:Schedule",
+    "Trace": "loops.schedule:Trace",
+    "TensorIntrin": "services.tensor:TensorIntrin",
+    "register_intrin": "services.tensor:register_intrin",
+    "Target": "loops.values.target:Target",
+    "specialize": "services.sizes.specialize:specialize",
+    "te": "loops.te.te",
+    "topi": "services.spellings.topi:topi",
+    "pattern": "services.patterns.pattern:p",
 }
 """Names that are imported when the first of them is used, and where they are."""
 
@@ -114,8 +123,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"minimlc.{name}")
     if name == "load" and room("deploy.load"):  # and nothing else: it needs no compiler
         return resolve_name("minimlc.deploy.load:load")
-    if name == "dispatch" and room("passes.dispatch"):  # its functions are registered then
-        return resolve_name("minimlc.passes.dispatch:dispatch")
+    if name == "dispatch" and room("services.dispatch"):  # its functions are registered then
+        return resolve_name("minimlc.services.dispatch:dispatch")
     if name in LATER:
         there = {n: at for n, at in LATER.items() if room(at.partition(":")[0])}
         globals().update({n: resolve_name(f"minimlc.{at}") for n, at in there.items()})

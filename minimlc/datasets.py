@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.errors import CompileError
-from minimlc.runtime.cache import cache_dir
+from minimlc.loops.values.errors import CompileError
+from minimlc.services.runtime.cache import cache_dir
 
 Progress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes received so far and in total (0: not known)."""

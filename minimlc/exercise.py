@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from minimlc.apart.message import Failed, in_order, numbered
-from minimlc.errors import MAX_WIDTH, CompileError
 from minimlc.homework import evaluate
 from minimlc.homework.allowed import is_number
 from minimlc.homework.answer import only_function, program_text, scheduled
@@ -30,9 +29,10 @@ from minimlc.homework.nest import Nest
 from minimlc.homework.questions import USUAL, filled
 from minimlc.homework.report import shown
 from minimlc.homework.structure import Requirement
-from minimlc.module import IRModule
-from minimlc.node import structural_equal
-from minimlc.runtime.parallel import num_threads, set_num_threads
+from minimlc.loops.values.errors import MAX_WIDTH, CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import structural_equal
+from minimlc.services.threads.parallel import num_threads, set_num_threads
 
 Claim = Callable[[Any], str | None]
 """What an answer must meet: a function of the answer that asserts it, and may return what is worth

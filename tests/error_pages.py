@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "errors"

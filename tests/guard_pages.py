@@ -16,7 +16,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from minimlc.dtypes import to_numpy
+from minimlc.loops.values.dtypes import to_numpy
 
 needs_guard_pages = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and mprotect")
 """For tests that use this file."""

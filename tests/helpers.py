@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
-from minimlc.dtypes import integer_range, is_float, to_numpy
-from minimlc.errors import MAX_LINES, CompileError
-from minimlc.graph import nodes as graph
-from minimlc.run import interpret
-from minimlc.tir.nodes import Buffer, PrimFunc
+from minimlc.graphs.ir import nodes as graph
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import Buffer, PrimFunc
+from minimlc.loops.values.dtypes import integer_range, is_float, to_numpy
+from minimlc.loops.values.errors import MAX_LINES, CompileError
 
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "float16": 1e-2, "bfloat16": 5e-2}
 

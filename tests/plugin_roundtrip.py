@@ -8,12 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from minimlc import IRModule, structural_equal, structural_hash, verify
-from minimlc.errors import CompileError
-from minimlc.graph.nodes import Function
-from minimlc.node import Node, install_printer
-from minimlc.printer import script
-from minimlc.tir.nodes import PrimFunc
+from minimlc import IRModule, structural_equal, structural_hash
+from minimlc.graphs.ir.nodes import Function
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.printer import script
+from minimlc.loops.proofs import verify
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import Node, install_printer
 from tests.roundtrip import reparsed
 
 _checked: set[str] = set()

@@ -9,11 +9,10 @@ import random
 import numpy as np
 
 from minimlc import IRModule
-from minimlc.dtypes import INDEX, integer_range, is_float, is_integer, to_numpy
-from minimlc.graph import nodes as graph
-from minimlc.graph.ops import call_op
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir import nodes as graph
+from minimlc.graphs.ops import call_op
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import (
     BITWISE,
     COMPARISONS,
     LOGICAL,
@@ -39,6 +38,7 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
+from minimlc.loops.values.dtypes import INDEX, integer_range, is_float, is_integer, to_numpy
 
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int32", "int64", "int8", "uint8", "bool")
 NAMES = (

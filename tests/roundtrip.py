@@ -1,9 +1,9 @@
 """What is printed parses back: the check, for tests of any part."""
 
 from minimlc import IRModule, named_constants, parse, structural_equal
-from minimlc.graph.nodes import Function
-from minimlc.node import Node
-from minimlc.tir.nodes import PrimFunc
+from minimlc.graphs.ir.nodes import Function
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.values.node import Node
 
 
 def reparsed(item: Node) -> Node:

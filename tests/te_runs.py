@@ -6,8 +6,8 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.module import IRModule
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.module import IRModule
 from tests.helpers import copies
 
 

@@ -9,11 +9,11 @@ from tests.test_packaging import modules
 LEVELS = 2
 METHODS = 30
 CONTRACTS = {
-    "minimlc.node.Node",
-    "minimlc.node.Mutator",
-    "minimlc.node.Visitor",
-    "minimlc.node._Dispatch",
-    "minimlc.errors.CompileError",
+    "minimlc.loops.values.node.Node",
+    "minimlc.loops.values.node.Mutator",
+    "minimlc.loops.values.node.Visitor",
+    "minimlc.loops.values.node._Dispatch",
+    "minimlc.loops.values.errors.CompileError",
 }
 """What every node, rewrite and error derives from: no level of its own."""
 

@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 
-from minimlc import contents
-from minimlc.contents import digest_of
-from minimlc.runtime import kept
-from minimlc.runtime.kept import LARGE, read_together
+from minimlc.loops.values import contents
+from minimlc.loops.values.contents import digest_of
+from minimlc.services.caches import kept
+from minimlc.services.caches.kept import LARGE, read_together
 
 
 def frozen(size: int, seed: int) -> np.ndarray:

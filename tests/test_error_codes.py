@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from minimlc.explain import explain
+from minimlc.services.explain import explain
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "errors"

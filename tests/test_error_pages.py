@@ -6,16 +6,16 @@ import sys
 import pytest
 
 import minimlc as mlc
-from minimlc.errors import MAX_LINES
-from minimlc.explain import codes
-from minimlc.schedule import PRIMITIVES
+from minimlc.loops.schedule import PRIMITIVES
+from minimlc.loops.values.errors import MAX_LINES
+from minimlc.services.explain import codes
 from tests.error_pages import RIGHT, ROOT, WRONG, message, run_code, shown, with_examples
 from tests.helpers import refuses
 
 
 @pytest.mark.parametrize("page", with_examples(), ids=lambda page: page.stem)
 def test_the_wrong_example_fails_as_shown_and_the_right_one_runs(page, tmp_path, monkeypatch):
-    monkeypatch.setattr("minimlc.schedule.trace.PRIMITIVES", PRIMITIVES)
+    monkeypatch.setattr("minimlc.loops.schedule.trace.PRIMITIVES", PRIMITIVES)
     before = dict(PRIMITIVES)
     space: dict = {}
     text = page.read_text("utf-8")
@@ -79,7 +79,7 @@ def test_a_wheel_holds_the_pages(tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "-q", "--target"]
     target = tmp_path / "installed"
     subprocess.run([*install, str(target), str(wheel)], check=True, capture_output=True)
-    code = "import minimlc; print(minimlc.__file__, minimlc.explain('E104').title)"
+    code = "import minimlc; print(minimlc.__file__, minimlc.services.explain('E104').title)"
     shown_there = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -9,11 +9,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import parse, te
-from minimlc.depth import MOST_LEVELS
-from minimlc.graph.nodes import TensorType, Tuple, TupleType
-from minimlc.node import structural_equal, structural_hash
-from minimlc.script import R, T
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir.nodes import TensorType, Tuple, TupleType
+from minimlc.loops.ir.nodes import (
     Block,
     BlockIter,
     Buffer,
@@ -28,6 +25,9 @@ from minimlc.tir.nodes import (
     Var,
     index,
 )
+from minimlc.loops.values.depth import MOST_LEVELS
+from minimlc.loops.values.node import structural_equal, structural_hash
+from minimlc.script import R, T
 from tests.helpers import refuses
 from tests.roundtrip import assert_round_trips
 

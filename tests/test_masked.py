@@ -16,7 +16,7 @@ only_x86 = pytest.mark.skipif(
 )
 PROGRAM = """
 import minimlc as mlc
-from minimlc.runtime.foreign import missing_features
+from minimlc.services.runtime.foreign import missing_features
 mod = mlc.parse('''
 @T.prim_func
 def twice(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):

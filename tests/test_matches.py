@@ -5,10 +5,10 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-import minimlc.graph.nodes
-import minimlc.module
-import minimlc.tir.tensors
-from minimlc.node import _NODE_NAMES, Node
+import minimlc.graphs.ir.nodes
+import minimlc.loops.te.tensors
+import minimlc.loops.values.module
+from minimlc.loops.values.node import _NODE_NAMES, Node
 
 ROOT = Path(__file__).resolve().parents[1]
 BASES = {"Node", "Expr", "Stmt", "Binding"}
@@ -51,7 +51,7 @@ def test_every_match_over_nodes_raises_or_says_why_not():
 
 
 def test_what_counts_as_an_answer():
-    assert issubclass(minimlc.tir.tensors.Tensor, Node)
+    assert issubclass(minimlc.loops.te.tensors.Tensor, Node)
     body = "match item:\n    case Load():\n        pass\n"
     assert silent(body) == 1
     assert silent(body + "    case _:\n        pass\n") == 1

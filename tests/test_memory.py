@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc import memory
-from minimlc.memory import COLLAPSE, LARGE, LINE, PAGE, make_pages_huge, on_a_line
 from minimlc.script import R
+from minimlc.services.runtime import memory
+from minimlc.services.runtime.memory import COLLAPSE, LARGE, LINE, PAGE, make_pages_huge, on_a_line
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
 

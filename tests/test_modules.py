@@ -9,8 +9,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import IRModule
+from minimlc.loops.te import te
 from minimlc.script import I, R, T
-from minimlc.tir import te
 from tests.helpers import refuses
 
 
@@ -135,7 +135,7 @@ PAUSED = """
 import gc
 from weakref import ref
 
-from minimlc.module import OLD, YOUNG, collector_paused
+from minimlc.loops.values.module import OLD, YOUNG, collector_paused
 
 
 class Loop:

@@ -7,10 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import IRModule, parse, structural_equal
-from minimlc.graph import nodes as graph
-from minimlc.node import Node
-from minimlc.script import R
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir import nodes as graph
+from minimlc.loops.ir.nodes import (
     Alloc,
     Binary,
     Buffer,
@@ -24,6 +22,8 @@ from minimlc.tir.nodes import (
     index,
     store,
 )
+from minimlc.loops.values.node import Node
+from minimlc.script import R
 from tests.helpers import calls, refuses
 from tests.random_programs import random_graph, random_module, random_prim_func
 from tests.roundtrip import assert_round_trips

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from minimlc.composition import PARTS, SERVICES
+from minimlc.composition import PARTS, ROOMS, SERVICES
 from tests.code_lines import code_lines
-from tests.rings import RINGS, ROOT, SIZES, ring_of
+from tests.rings import PACKAGE, RINGS, ROOT, SIZES, ring_of
 from tests.test_packaging import file_of, imported, modules
 
-PACKAGE = Path(__file__).resolve().parents[1] / "minimlc"
 PROGRAMS = [Path(__file__).parent / "rings" / name for name in ("loops.py", "graphs.py")]
 BY_NAME = ("import_module", "resolve_name", "room", "is_there", "find_spec")
 ALONE = """
@@ -79,7 +78,7 @@ def test_only_the_root_names_parts():
 
 def modules_named() -> list[str]:
     places = [place for places in PARTS.values() for place in places]
-    return [place.partition(":")[0] for place in places] + [n for s in SERVICES.values() for n in s]
+    return [*(place.partition(":")[0] for place in places), *SERVICES.values(), *ROOMS]
 
 
 @pytest.mark.parametrize("name", sorted(set(modules_named())))
@@ -115,7 +114,7 @@ def test_the_graphs_work_over_the_loops_alone(tmp_path):
 @pytest.mark.parametrize("service", SERVICES)
 def test_the_rings_work_without(service, tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "minimlc")
-    for name in SERVICES[service]:
-        (tmp_path / "minimlc" / f"{name.replace('.', '/')}.py").unlink()
+    gone = tmp_path / "minimlc" / SERVICES[service].replace(".", "/")
+    shutil.rmtree(gone) if gone.is_dir() else gone.with_suffix(".py").unlink()
     for program in PROGRAMS:
         run(program, tmp_path)

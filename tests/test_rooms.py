@@ -6,7 +6,7 @@ import pytest
 
 import minimlc
 from minimlc.composition import ROOMS
-from minimlc.parts import room
+from minimlc.loops.values.parts import room
 from tests import test_core
 
 

@@ -4,16 +4,11 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
-from minimlc.codegen.lower import lower
-from minimlc.dtypes import to_numpy
-from minimlc.errors import BoundsError, CompileError
-from minimlc.graph import nodes as graph
-from minimlc.graph.ops import call_op
-from minimlc.registry import get_function, register_func, registered
-from minimlc.run import interpret
-from minimlc.script import T
-from minimlc.tir import te
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir import nodes as graph
+from minimlc.graphs.ir.registry import get_function, register_func, registered
+from minimlc.graphs.ops import call_op
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import (
     Alloc,
     Block,
     BlockIter,
@@ -27,6 +22,11 @@ from minimlc.tir.nodes import (
     select,
     store,
 )
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.te import te
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import BoundsError, CompileError
+from minimlc.script import T
 from tests.helpers import assert_same, refuses
 
 

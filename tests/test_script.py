@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from minimlc import CompileError, IRModule, ScriptError, parse, structural_equal
-from minimlc.graph import nodes as graph
-from minimlc.node import span_of, walk
-from minimlc.script import I, R, T
-from minimlc.script.module import _COLLECTOR
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir import nodes as graph
+from minimlc.loops.ir.nodes import (
     Alloc,
     Block,
     Buffer,
@@ -26,6 +23,9 @@ from minimlc.tir.nodes import (
     Store,
     Var,
 )
+from minimlc.loops.text.module import _COLLECTOR
+from minimlc.loops.values.node import span_of, walk
+from minimlc.script import I, R, T
 from tests.roundtrip import assert_round_trips
 
 n, m = 16, np.int64(8)

@@ -5,7 +5,7 @@ from textwrap import dedent, indent
 import pytest
 
 from minimlc import ScriptError, parse
-from minimlc.errors import MAX_LINES
+from minimlc.loops.values.errors import MAX_LINES
 from minimlc.script import T
 from tests.helpers import refuses
 

@@ -7,7 +7,7 @@ import tokenize
 import pytest
 
 from minimlc import ScriptError, parse
-from minimlc.errors import MAX_LINES
+from minimlc.loops.values.errors import MAX_LINES
 from tests.random_programs import random_graph, random_prim_func
 
 COURSE = """

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minimlc import IRModule, ScriptError, parse, structural_equal
-from minimlc.errors import MAX_LINES
+from minimlc.loops.values.errors import MAX_LINES
 from minimlc.script import I, R, T
 
 _numbers = count(1)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.polynomials import sampled
-from minimlc.sizes import bounds_of, cut, generic, names_in, size_at, size_of
-from minimlc.tir import te
+from minimlc.loops.te import te
+from minimlc.services.sizes.polynomials import sampled
+from minimlc.services.sizes.sizes import bounds_of, cut, generic, names_in, size_at, size_of
 from tests.helpers import refuses
 
 TEXTS = (

@@ -3,7 +3,7 @@
 import pytest
 
 import minimlc as mlc
-from minimlc.target import _linux_caches
+from minimlc.loops.values.target import _linux_caches
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, interpreted, matmul, run
 

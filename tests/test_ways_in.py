@@ -7,11 +7,29 @@ import re
 
 import pytest
 
-from minimlc.schedule import PRIMITIVES
-from minimlc.tir import nodes
+from minimlc.loops.ir import nodes
+from minimlc.loops.schedule import PRIMITIVES
 from tests import ways_in
+from tests.code_lines import code_lines
+from tests.rings import RINGS as RINGS_OF
 from tests.rings import SIZES
-from tests.ways_in import DAY, EXAMPLE, FILE, FIRST, PAGE, RINGS, ROOT, SIZE, TERM, TOTAL, printed
+from tests.test_packaging import modules
+from tests.test_rings import reached, without_typing
+from tests.ways_in import (
+    EXAMPLE,
+    FILE,
+    FIRST,
+    PAGE,
+    PART,
+    PATHS,
+    QUESTION,
+    RINGS,
+    ROOT,
+    SIZE,
+    TERM,
+    TOTAL,
+    printed,
+)
 
 TEXT = PAGE.read_text("utf-8")
 PACKAGE = ROOT / "minimlc"
@@ -20,9 +38,7 @@ PACKAGE = ROOT / "minimlc"
 def test_each_room_is_listed_with_its_budget():
     rows = [(name, int(size)) for _, name, size in SIZE.findall(TEXT)]
     assert dict(rows) == ways_in.sizes() and len(rows) == len(ways_in.sizes())
-    _, core, _, rooms = TOTAL.search(TEXT).groups()
-    assert int(core) == sum(ways_in.CORE.values())
-    assert int(rooms) == sum(ways_in.ROOMS.values())
+    assert int(TOTAL.search(TEXT)[2]) == sum(ways_in.AROUND.values())
     _, loops, _, graphs, _ = RINGS.search(TEXT).groups()
     assert [int(loops), int(graphs)] == SIZES
 
@@ -31,7 +47,7 @@ def test_programs_print_what_is_shown():
     """In order, in one session: a stage goes on from the one before."""
     session: dict = {}
     examples = EXAMPLE.findall(TEXT)
-    assert len(examples) >= 11, "six stages and five days"
+    assert len(examples) >= 7, "six stages, and one graph"
     for _, code, shown in examples:
         assert printed(code, session) == shown
 
@@ -43,16 +59,36 @@ def test_the_ten_files_to_read_first_are_there():
     assert all((PACKAGE / name).is_file() for name in files)
 
 
-def test_five_days_are_about_equal():
-    days = [(int(said), listed) for _, said, _, listed in DAY.findall(TEXT)]
-    assert len(days) == 5
-    counts = [ways_in.lines_in(listed) for _, listed in days]
-    assert max(counts) <= 1.5 * min(counts)
-    for (said, _), count in zip(days, counts, strict=True):
-        assert abs(said - count) <= 0.25 * count, "python -m tests.ways_in"
-    files = [name for _, listed in days for name in FILE.findall(listed)]
-    assert len(files) == len(set(files)), "each file once"
-    assert set(FILE.findall(FIRST.search(TEXT)[1])) <= set(files)
+LOOPS, GRAPHS = [(path, path.read_text("utf-8")) for path in PATHS]
+
+
+@pytest.mark.parametrize(("page", "text"), [LOOPS, GRAPHS], ids=["loops", "graphs"])
+def test_the_page_of_a_ring_is_fresh(page, text):
+    assert ways_in.refreshed_path(page, text) == text, "python -m tests.ways_in"
+
+
+@pytest.mark.parametrize(
+    ("page", "text", "ring"), [(*LOOPS, 0), (*GRAPHS, 1)], ids=["loops", "graphs"]
+)
+def test_each_file_s_imports_precede_it(page, text, ring):
+    """All files with code, once each, in an order in which they can be read."""
+    order = [file.relative_to(PACKAGE).as_posix() for file in ways_in.listed(page, text)]
+    assert sorted(order) == [file for file in sorted(RINGS_OF[ring]) if code_lines(PACKAGE / file)]
+    trees = {file: (package, tree) for file, package, tree in modules()}
+    for number, file in enumerate(order):
+        package, tree = trees[f"minimlc/{file}"]
+        needed = {name.removeprefix("minimlc/") for name in reached(without_typing(tree), package)}
+        assert not needed & {*order[number + 1 :]}, file
+
+
+def test_ten_parts_are_about_equal_and_each_has_a_question():
+    parts = PART.findall(LOOPS[1])
+    assert [int(number) for _, number, *_ in parts] == [*range(1, 11)]
+    assert {850 <= int(lines) <= 1600 for _, _, lines, *_ in parts} == {True}
+    for _, _, _, _, text in parts:
+        assert len(QUESTION.findall(text)) == 1
+        ((_, _, shown),) = EXAMPLE.findall(text)
+        assert shown.strip(), "the answer"
 
 
 @pytest.mark.parametrize(("term", "file"), TERM.findall(TEXT))
@@ -67,7 +103,11 @@ def test_the_glossary_is_in_order():
 
 def test_the_grammar_names_every_node():
     for kind in (nodes.Stmt, nodes.Expr):
-        own = [node for node in kind.__subclasses__() if node.__module__.startswith("minimlc.tir.")]
+        own = [
+            node
+            for node in kind.__subclasses__()
+            if node.__module__.startswith("minimlc.loops.ir.")
+        ]
         for node in own:
             assert re.search(rf"\b{node.__name__}\b", nodes.__doc__), node.__name__
 

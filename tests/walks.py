@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm.kernel import compile_function
+from minimlc.loops.llvm.kernel import compile_function
 
 PACKAGE = str(Path(mlc.__file__).parent) + os.sep
 PRODUCT = """

@@ -12,15 +12,15 @@ from minimlc_widgets.grids import grid_of, runs, shape_text
 from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.codegen.lower import lower
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CompileError
+from minimlc.loops.ir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import walk
+from minimlc.loops.values.target import Target
 from minimlc.machine.cache_model import Cache, levels_of, simulate
 from minimlc.machine.record import record
-from minimlc.node import walk
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Alloc, Buffer, For, Load, PrimFunc, Store, Var
 
 MOST_ACCESSES = 1 << 21
 """The longest run that is followed: a few seconds."""

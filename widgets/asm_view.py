@@ -12,10 +12,10 @@ from minimlc_widgets.lexer import Tokens, script_tokens
 from minimlc_widgets.static import lines_html, script_html
 from traitlets import Bool, Dict, Int, List, Unicode
 
-from minimlc.codegen.llvm.kernel import backend
-from minimlc.errors import CompileError, did_you_mean
-from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.llvm.kernel import backend
+from minimlc.loops.values.errors import CompileError, did_you_mean
+from minimlc.loops.values.target import Target
 
 MOST_LINES = 2000
 """Longer listings are cut; the view says so."""
@@ -148,7 +148,7 @@ def _target(target: Any) -> Target:
 
 def _listing(name: str, func: PrimFunc, target: Target, optimized: bool) -> Any:
     machine = backend().Machine(target.cpu, target.features, target.vector_bits)
-    made = import_module("minimlc.codegen.llvm.listing")
+    made = import_module("minimlc.services.llvm.listing")
     return made.listing(name, func, machine, optimized=optimized)
 
 

@@ -15,7 +15,7 @@ from minimlc_widgets.sources import (
     timings_of,
 )
 
-from minimlc.module import History
+from minimlc.loops.values.module import History
 
 VIEWS: dict[str, Callable[[Any], Any]] = {}
 try:

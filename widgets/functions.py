@@ -3,10 +3,10 @@
 import textwrap
 from typing import Any
 
-from minimlc.errors import CompileError, did_you_mean
-from minimlc.module import IRModule
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.values.errors import CompileError, did_you_mean
+from minimlc.loops.values.module import IRModule
 from minimlc.script import parse
-from minimlc.tir.nodes import PrimFunc
 
 
 def function_of(value: Any, name: str | None = None) -> tuple[str, PrimFunc]:

@@ -10,8 +10,8 @@ from minimlc_widgets.sources import Profiled
 from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.errors import CompileError
-from minimlc.runtime.timing import seconds_text
+from minimlc.loops.values.errors import CompileError
+from minimlc.services.runtime.timing import seconds_text
 
 MOST_ROWS = 200
 """Nodes, at the most, in the forms without scripts."""

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from minimlc_widgets.layers import Layered, layered
 
-from minimlc.errors import CompileError, did_you_mean
-from minimlc.graph.execute import execute
-from minimlc.graph.nodes import Binding, Call, Constant, Expr, Function, Type, Var, tensor_types
-from minimlc.graph.run import flatten, nest
-from minimlc.module import IRModule
+from minimlc.graphs.execute import execute
+from minimlc.graphs.ir.nodes import Binding, Call, Constant, Expr, Function, Type, Var, tensor_types
+from minimlc.graphs.run import flatten, nest
+from minimlc.loops.values.errors import CompileError, did_you_mean
+from minimlc.loops.values.module import IRModule
 
 MOST = 20_000
 """Nodes, at the most, of a drawing; a call beyond that does not show its inside."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.tir.nodes import Buffer
+from minimlc.loops.ir.nodes import Buffer
 
 MOST = 64
 """The most cells of a grid along a side."""

@@ -9,7 +9,7 @@ from minimlc_widgets.sources import script_of
 from minimlc_widgets.static import script_html
 from traitlets import Int, List, Unicode
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 
 
 class IRView(View):

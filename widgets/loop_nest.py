@@ -11,12 +11,12 @@ from minimlc_widgets.lexer import script_tokens
 from minimlc_widgets.static import script_html
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.errors import CompileError
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Store
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import span_of
 from minimlc.machine.record import Execution, Record, Touch, record
-from minimlc.node import span_of
-from minimlc.schedule.net.shrink import STRENGTHS, smaller
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Store
+from minimlc.services.net.shrink import STRENGTHS, smaller
 
 MOST_STEPS = 20_000
 TOUCHES = 32  # accesses to follow for each step that can be shown

@@ -9,7 +9,7 @@ from minimlc_widgets.sources import Planned
 from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 
 HEADS = ("value", "type", "bytes", "steps", "offset", "over")
 SUMMARY = ("arena", "bytes", "of the least")

@@ -10,7 +10,7 @@ from minimlc_widgets.warps import kernels_of
 from traitlets import Dict, List
 
 from minimlc.gpusim.profile import KernelProfile
-from minimlc.runtime.timing import seconds_text
+from minimlc.services.runtime.timing import seconds_text
 
 HEADS = ("device", "warps of an SM", "blocks", "limited by", "at least")
 

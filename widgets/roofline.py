@@ -11,7 +11,7 @@ from minimlc_widgets.sources import Timed
 from minimlc_widgets.static import table
 from traitlets import Dict, List, Unicode
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 from minimlc.machine.peaks import Peaks, machine_peaks
 
 ABOVE = {

@@ -13,16 +13,16 @@ from minimlc_widgets.functions import function_of
 from minimlc_widgets.grids import element_text, shape_text
 from traitlets import Dict, List, Unicode
 
-from minimlc.arguments import Arguments, parameters_of, written
-from minimlc.codegen.gpu.emit import emit
-from minimlc.codegen.gpu.kernels import Launches, kernels
-from minimlc.codegen.gpu.launch import launch_text
-from minimlc.codegen.gpu.wgsl import WGSL
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CompileError
 from minimlc.gpusim.launch import launch
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Buffer, Load
+from minimlc.loops.ir.arguments import Arguments, parameters_of, written
+from minimlc.loops.ir.nodes import Buffer, Load
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import nodes_of
+from minimlc.targets.gpu.emit import emit
+from minimlc.targets.gpu.kernels import Launches, kernels
+from minimlc.targets.gpu.launch import launch_text
+from minimlc.targets.gpu.wgsl import WGSL
 
 MOST_BYTES = 1 << 19
 """Of arrays that a page may carry."""

@@ -13,7 +13,7 @@ from minimlc_widgets.sources import Searched, Timed, Tried
 from minimlc_widgets.static import search_html, search_text, table
 from traitlets import Dict, Float, Int, List, Unicode
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 
 FULL = 200  # characters of a failure's message that are kept
 REASONS = {

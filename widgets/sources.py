@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from minimlc_widgets.lexer import Tokens, script_tokens
 
-from minimlc import printer
-from minimlc.errors import CompileError, shown
-from minimlc.graph.nodes import Call, Function
-from minimlc.module import History, IRModule
-from minimlc.node import Node, walk
+from minimlc.graphs.ir.nodes import Call, Function
+from minimlc.loops import printer
+from minimlc.loops.values.errors import CompileError, shown
+from minimlc.loops.values.module import History, IRModule
+from minimlc.loops.values.node import Node, walk
 
 
 class Shown(NamedTuple):

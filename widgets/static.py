@@ -12,7 +12,7 @@ from minimlc_widgets.diff import unified
 from minimlc_widgets.lexer import script_tokens, tokens
 from minimlc_widgets.sources import Samples, Shown
 
-from minimlc.runtime.timing import seconds_text
+from minimlc.services.runtime.timing import seconds_text
 
 SIGNS = {"+": "gi", "-": "gd", " ": "", "…": "c"}
 

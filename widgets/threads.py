@@ -12,20 +12,20 @@ from minimlc_widgets.functions import function_of
 from minimlc_widgets.grids import Grid, element_text, grid_of, shape_text
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.arguments import Arguments, parameters_of
-from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
-from minimlc.codegen.gpu.launch import launch_text
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CompileError, did_you_mean
 from minimlc.gpusim.active import WARP, Active
 from minimlc.gpusim.counters import statement_text
 from minimlc.gpusim.execute import Watch
 from minimlc.gpusim.launch import launch
 from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.values import Value
-from minimlc.node import span_of
-from minimlc.tir.analysis.threads import SHARED
-from minimlc.tir.nodes import Buffer, Load, Stmt, Store
+from minimlc.loops.ir.arguments import Arguments, parameters_of
+from minimlc.loops.ir.nodes import Buffer, Load, Stmt, Store
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import CompileError, did_you_mean
+from minimlc.loops.values.node import span_of
+from minimlc.services.checks.threads import SHARED
+from minimlc.targets.gpu.kernels import Barrier, Kernel, Launches, kernels
+from minimlc.targets.gpu.launch import launch_text
 
 MOST_BLOCKS = 16
 MOST_STEPS = 400

@@ -8,7 +8,7 @@ from minimlc_widgets.sources import Samples, timings_of
 from minimlc_widgets.static import timings_html, timings_text
 from traitlets import Bool, Dict, Float, List, Unicode
 
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.loops.values.errors import CompileError, did_you_mean
 
 BEYOND = 1.5  # times the upper quartile: samples that took longer would flatten the others
 FAR_APART = 30.0  # medians this many times apart are drawn on a logarithmic axis

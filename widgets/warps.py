@@ -9,10 +9,10 @@ from minimlc_widgets.base import View, source
 from minimlc_widgets.static import table
 from traitlets import Dict, Int, List, Unicode
 
-from minimlc.errors import CompileError
 from minimlc.gpusim.active import WARP
 from minimlc.gpusim.profile import Access, KernelProfile, Profile, Statement
 from minimlc.gpusim.transactions import BANKS, SECTOR, WORD, together
+from minimlc.loops.values.errors import CompileError
 
 TITLE = 64  # characters of a statement
 

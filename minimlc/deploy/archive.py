@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minimlc.errors import BuildError, shown
-from minimlc.files import path_of
+from minimlc.loops.values.errors import BuildError, shown
+from minimlc.services.runtime.files import path_of
 
 FORMAT = 4
 """What changes where older code could not be called, or read, in the same way."""

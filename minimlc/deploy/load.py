@@ -9,20 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.codegen.llvm.kernel import link
 from minimlc.deploy.archive import CODE, CONSTANTS, FAULTS, MODULE, damaged, file_of, unpack
-from minimlc.dtypes import to_numpy
-from minimlc.errors import BuildError
+from minimlc.loops.llvm.kernel import link
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import BuildError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target
 from minimlc.machine.trial import tiles_permitted
-from minimlc.memory import on_a_line
-from minimlc.module import IRModule
-from minimlc.runtime.families import family
-from minimlc.runtime.foreign import missing_features
-from minimlc.runtime.library import Library
-from minimlc.runtime.parallel import symbols
-from minimlc.runtime.records import restored
 from minimlc.script import parse
-from minimlc.target import Target
+from minimlc.services.caches.records import restored
+from minimlc.services.runtime.foreign import missing_features
+from minimlc.services.runtime.library import Library
+from minimlc.services.runtime.memory import on_a_line
+from minimlc.services.sizes.kernels import family
+from minimlc.services.threads.parallel import symbols
 
 
 def load(path: str | os.PathLike[str]) -> Library:
@@ -118,7 +118,7 @@ def _family(
     members: Mapping[str, bytes],
 ) -> Callable[..., Any]:
     """A symbolic function with the instances that are there."""
-    building = import_module("minimlc.runtime.build")
+    building = import_module("minimlc.services.build")
     libraries = {
         None if key is None else tuple(key): _loaded(members[f"{name}/{at}"], f"{name}/{at}")
         for at, key in enumerate(sizes)
@@ -129,5 +129,5 @@ def _family(
 
 def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:
     """LLVM's text, written anew: the file has object code alone."""
-    library: Library = import_module("minimlc.runtime.build").build(mod(), target)
+    library: Library = import_module("minimlc.services.build").build(mod(), target)
     return library.source("llvm")

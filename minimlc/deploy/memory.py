@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minimlc.deploy import table
-from minimlc.display import display, mimebundle
-from minimlc.errors import CompileError
-from minimlc.graph.nodes import TensorType
-from minimlc.graph.sized import data_tell
-from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
-from minimlc.runtime.library import Library
-from minimlc.runtime.plan import Plan, Slot, live_bytes, places_of
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.graphs.ir.sized import data_tell
+from minimlc.graphs.plan import Plan, Slot, live_bytes, places_of
+from minimlc.loops.values.display import display, mimebundle
+from minimlc.loops.values.errors import CompileError
+from minimlc.services.runtime.library import Library
+from minimlc.services.sizes.kernels import HalvedGraph, SymbolicGraph, SymbolicKernel
 
 HEAD = ("value", "type", "bytes", "first", "last", "offset", "over")
 

@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 
 from minimlc.deploy import table
 from minimlc.deploy.work import flops
-from minimlc.display import display, mimebundle
-from minimlc.errors import BuildError, CompileError
-from minimlc.graph.nodes import Binding, BindingBlock, Call, Function, TensorType, Var
-from minimlc.graph.run import flatten, nest
+from minimlc.graphs.ir.nodes import Binding, BindingBlock, Call, Function, TensorType, Var
+from minimlc.graphs.plan import PlannedCall, Slot, nbytes, plan
+from minimlc.graphs.run import flatten, nest
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.values.display import display, mimebundle
+from minimlc.loops.values.errors import BuildError, CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.names import UniqueNames
+from minimlc.loops.values.node import replace as with_fields
 from minimlc.machine.peaks import Peaks, machine_peaks
-from minimlc.module import IRModule
-from minimlc.names import UniqueNames
-from minimlc.node import replace as with_fields
-from minimlc.runtime.executable import Kernel, NativeGraph, SteppedGraph, perform
-from minimlc.runtime.families import HalvedGraph, SymbolicGraph, SymbolicKernel
-from minimlc.runtime.library import Library
-from minimlc.runtime.parallel import num_threads
-from minimlc.runtime.plan import PlannedCall, Slot, nbytes, plan
-from minimlc.runtime.timing import machine_text, seconds_text
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import loops_in
+from minimlc.services.runtime.executable import Kernel, NativeGraph, SteppedGraph, perform
+from minimlc.services.runtime.library import Library
+from minimlc.services.runtime.timing import machine_text, seconds_text
+from minimlc.services.sizes.kernels import HalvedGraph, SymbolicGraph, SymbolicKernel
+from minimlc.services.threads.parallel import num_threads
 
 SECONDS, FEWEST, MOST = 0.3, 3, 200
 """A function is run for so long, but so many times at least and at most."""
@@ -192,7 +192,7 @@ def _alone(library: Library, call: Call) -> Callable[..., Any]:
     value, name = Var("value", call.type), UniqueNames(library.mod.functions).take("step")
     block = BindingBlock((Binding(value, with_fields(call, args=params)),), True)
     mod = library.mod.with_function(name, Function(params, (block,), value))
-    built: Library = import_module("minimlc.runtime.build").build(mod, library.target)
+    built: Library = import_module("minimlc.services.build").build(mod, library.target)
     return built[name]
 
 

@@ -9,25 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.arguments import parameters_of
-from minimlc.codegen.llvm.entry import entry_symbol
-from minimlc.codegen.llvm.kernel import backend, machine_of
-from minimlc.codegen.llvm.value import symbol
 from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, file_of, pack, zipped
-from minimlc.dtypes import dtype_name
-from minimlc.errors import BuildError
-from minimlc.files import write_atomically
-from minimlc.graph.nodes import Function
-from minimlc.graph.symbolic import is_family
-from minimlc.module import IRModule
-from minimlc.node import Node
-from minimlc.printer import named_constants
-from minimlc.runtime.executable import functions_of
-from minimlc.runtime.families import HalvedGraph
-from minimlc.runtime.library import Library
-from minimlc.runtime.native import is_threaded
-from minimlc.runtime.plan import Plan, plan
-from minimlc.runtime.records import plan_record, signature_record
+from minimlc.graphs.ir.nodes import Function
+from minimlc.graphs.plan import Plan, plan
+from minimlc.loops.ir.arguments import parameters_of
+from minimlc.loops.llvm.kernel import backend, machine_of
+from minimlc.loops.llvm.value import symbol
+from minimlc.loops.printer import named_constants
+from minimlc.loops.values.dtypes import dtype_name
+from minimlc.loops.values.errors import BuildError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Node
+from minimlc.services.caches.records import plan_record, signature_record
+from minimlc.services.native.entry import entry_symbol
+from minimlc.services.native.native import is_threaded
+from minimlc.services.runtime.executable import functions_of
+from minimlc.services.runtime.files import write_atomically
+from minimlc.services.runtime.library import Library
+from minimlc.services.sizes.kernels import HalvedGraph
+from minimlc.services.sizes.symbolic_graphs import is_family
 
 READABLE = 0o644
 """All may read a library's file, its owner may write it."""

@@ -9,12 +9,7 @@ from math import prod
 
 import numpy as np
 
-from minimlc.dtypes import is_float
-from minimlc.node import children
-from minimlc.tir.analysis.access import Access, accesses, loop_extents
-from minimlc.tir.analysis.arith import has_loads, variables
-from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     ARITHMETIC,
     Binary,
     Expr,
@@ -26,6 +21,11 @@ from minimlc.tir.nodes import (
     Store,
     Var,
 )
+from minimlc.loops.proofs.access import Access, accesses, loop_extents
+from minimlc.loops.proofs.arith import has_loads, variables
+from minimlc.loops.proofs.points import evaluate
+from minimlc.loops.values.dtypes import is_float
+from minimlc.loops.values.node import children
 
 MOST_POINTS = 1 << 22
 """The most iterations that conditions are evaluated for, in one group of loops that share them."""

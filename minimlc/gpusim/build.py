@@ -2,19 +2,19 @@
 
 from typing import Any
 
-from minimlc.arguments import Arguments, parameters_of
-from minimlc.codegen.gpu.kernels import Barrier, Launches, kernels
-from minimlc.codegen.gpu.limits import CUDA_MOST, check_limits
-from minimlc.errors import CompileError
 from minimlc.gpusim.launch import launch, profiled
 from minimlc.gpusim.profile import Profile
-from minimlc.module import IRModule
-from minimlc.node import nodes_of
-from minimlc.runtime.executable import SteppedGraph, functions_of, library
-from minimlc.runtime.library import Library
-from minimlc.schedule.tree import replaced_in
-from minimlc.target import Target
-from minimlc.tir.nodes import Seq, Stmt
+from minimlc.loops.ir.arguments import Arguments, parameters_of
+from minimlc.loops.ir.nodes import Seq, Stmt
+from minimlc.loops.schedule.tree import replaced_in
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import nodes_of
+from minimlc.loops.values.target import Target
+from minimlc.services.runtime.executable import SteppedGraph, functions_of, library
+from minimlc.services.runtime.library import Library
+from minimlc.targets.gpu.kernels import Barrier, Launches, kernels
+from minimlc.targets.gpu.limits import CUDA_MOST, check_limits
 
 
 class Simulated:

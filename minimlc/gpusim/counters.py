@@ -5,23 +5,23 @@ from itertools import chain
 
 import numpy as np
 
-from minimlc.codegen.gpu.launch import Barrier, Kernel, Touch, touches
-from minimlc.codegen.gpu.places import places
-from minimlc.codegen.gpu.shuffles import Shuffle
-from minimlc.codegen.gpu.warps import Warp
 from minimlc.deploy.work import is_flop
-from minimlc.dtypes import to_numpy
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.execute import COUNTED, Watch
 from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.profile import Access, KernelProfile, Statement
 from minimlc.gpusim.transactions import SECTOR, WIDEST, by_warps
 from minimlc.gpusim.values import Value
-from minimlc.node import Node, children, span_of
-from minimlc.runtime.plan import nbytes
-from minimlc.tir import nodes as tir
-from minimlc.tir.nodes import SHARED
-from minimlc.tir.walks import statements_in
+from minimlc.graphs.plan import nbytes
+from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir.nodes import SHARED
+from minimlc.loops.ir.walks import statements_in
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.node import Node, children, span_of
+from minimlc.targets.gpu.launch import Barrier, Kernel, Touch, touches
+from minimlc.targets.gpu.places import places
+from minimlc.targets.gpu.shuffles import Shuffle
+from minimlc.targets.gpu.warps import Warp
 
 
 class Counters(Watch):

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from minimlc.errors import CompileError, did_you_mean
 from minimlc.gpusim.active import WARP
+from minimlc.loops.values.errors import CompileError, did_you_mean
 
 
 class Device(NamedTuple):

@@ -5,20 +5,20 @@ from math import prod
 
 import numpy as np
 
-from minimlc.codegen.bounds import Site, outside
-from minimlc.codegen.gpu.launch import BLOCK, Barrier, Kernel, Touch
-from minimlc.codegen.gpu.shuffles import Shuffle
-from minimlc.codegen.gpu.warps import Warp
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.errors import CompileError
 from minimlc.gpusim.active import ALL, WARP, Active
 from minimlc.gpusim.memory import Memories, Memory, in_chunk
 from minimlc.gpusim.values import UNARY, Value, binary_values, cast_values, intrin_values
-from minimlc.node import span_of
-from minimlc.tir import nodes as tir
-from minimlc.tir.intrinsics import is_formula
-from minimlc.tir.math.scalars import expanded
-from minimlc.tir.operators import OPERATORS
+from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir.intrinsics import is_formula
+from minimlc.loops.ir.operators import OPERATORS
+from minimlc.loops.lower.bounds import Site, outside
+from minimlc.loops.math.scalars import expanded
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import span_of
+from minimlc.targets.gpu.launch import BLOCK, Barrier, Kernel, Touch
+from minimlc.targets.gpu.shuffles import Shuffle
+from minimlc.targets.gpu.warps import Warp
 
 COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
 """The statements that have instructions of their own."""

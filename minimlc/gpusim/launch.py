@@ -6,15 +6,15 @@ from math import prod
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Kernel, Launches
 from minimlc.gpusim.counters import Counters
 from minimlc.gpusim.execute import Chunk, Watch
 from minimlc.gpusim.memory import Memory
 from minimlc.gpusim.profile import KernelProfile
 from minimlc.gpusim.races import Races
-from minimlc.runtime.plan import nbytes
-from minimlc.tir.elements import poison
-from minimlc.tir.walks import buffers_in
+from minimlc.graphs.plan import nbytes
+from minimlc.loops.interpreter.elements import poison
+from minimlc.loops.ir.walks import buffers_in
+from minimlc.targets.gpu.kernels import Kernel, Launches
 
 MOST_THREADS = 1 << 17
 """The threads of a chunk, if a block has no more."""

@@ -4,11 +4,11 @@ from math import prod
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Kernel
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.values import Value
-from minimlc.tir.elements import poison
-from minimlc.tir.nodes import SCALAR, SHARED, Buffer
+from minimlc.loops.interpreter.elements import poison
+from minimlc.loops.ir.nodes import SCALAR, SHARED, Buffer
+from minimlc.targets.gpu.kernels import Kernel
 
 
 class Memory:

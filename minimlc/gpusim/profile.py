@@ -5,10 +5,10 @@ from html import escape
 from math import prod
 from typing import NamedTuple
 
-from minimlc.codegen.gpu.launch import Sizes, launch_text
 from minimlc.deploy import table
 from minimlc.gpusim.active import WARP
 from minimlc.gpusim.devices import Occupancy, Roofline, device, occupancy, roofline
+from minimlc.targets.gpu.launch import Sizes, launch_text
 
 OF_STATEMENTS = "line", "instructions", "active", "statement"
 HEAD = (*OF_STATEMENTS, "requests", "sectors/request", "wavefronts/request")

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.codegen.gpu.launch import Barrier, Kernel, Sizes, Touch, trimmed
-from minimlc.errors import RaceError
 from minimlc.gpusim.active import WARP, Active
 from minimlc.gpusim.execute import Watch
 from minimlc.gpusim.memory import Memory, space_of
 from minimlc.gpusim.values import Value
-from minimlc.node import Node, span_of
-from minimlc.tir.nodes import SHARED, Buffer, Stmt, Store
-from minimlc.tir.walks import stored_in
+from minimlc.loops.ir.nodes import SHARED, Buffer, Stmt, Store
+from minimlc.loops.ir.walks import stored_in
+from minimlc.loops.values.errors import RaceError
+from minimlc.loops.values.node import Node, span_of
+from minimlc.targets.gpu.launch import Barrier, Kernel, Sizes, Touch, trimmed
 
 Stamps = Any
 """Accesses, a number each: its place in the program, the barriers before it, its thread; -1: none.

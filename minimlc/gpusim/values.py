@@ -1,4 +1,4 @@
-"""What operations do to the values of many threads at once: `minimlc.tir.values` for arrays.
+"""What operations do to the values of many threads at once: `minimlc.loops.ir.values` for arrays.
 
 An array has one value for each thread, and the exact numpy type of its dtype; a numpy scalar is a
 value that all threads have.
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import integer_range, is_float, is_integer, to_numpy
-from minimlc.tir.intrinsics import RECORDS
-from minimlc.tir.operators import COMPARISONS, OPERATORS
-from minimlc.tir.values import HALF, to_half
+from minimlc.loops.ir.intrinsics import RECORDS
+from minimlc.loops.ir.operators import COMPARISONS, OPERATORS
+from minimlc.loops.ir.values import HALF, to_half
+from minimlc.loops.values.dtypes import integer_range, is_float, is_integer, to_numpy
 
 Value = Any
 """A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""

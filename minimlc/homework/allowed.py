@@ -18,9 +18,9 @@ from pkgutil import resolve_name
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from minimlc.errors import CompileError, did_you_mean
 from minimlc.homework.closed import close
-from minimlc.schedule.trace import PRIMITIVES
+from minimlc.loops.schedule.trace import PRIMITIVES
+from minimlc.loops.values.errors import CompileError, did_you_mean
 
 
 class HomeworkError(CompileError):
@@ -49,7 +49,12 @@ TOOLS = {
     "recipes": Tool("mlc.recipes", ("minimlc.recipes",), "write the schedule yourself"),
     "legalize": Tool(
         "mlc.passes and graph operators",
-        ("minimlc.passes", "minimlc.graph.ops"),
+        (
+            *("minimlc.graphs.passes", "minimlc.graphs.ops", "minimlc.services.passes"),
+            *("minimlc.services.patterns", "minimlc.services.dispatch"),
+            *("minimlc.services.arrays", "minimlc.services.networks"),
+            "minimlc.services.control.unroll_recurrent",
+        ),
         "write the program yourself",
     ),
 }

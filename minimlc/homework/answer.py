@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from minimlc.apart.message import Arrays, Failed, Malformed
-from minimlc.module import IRModule
-from minimlc.schedule import Schedule
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.module import IRModule
 
 LONGEST_TEXT = 200_000
 """The most characters that a program's script may have."""

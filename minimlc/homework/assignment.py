@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from minimlc.apart.message import NUMBERS, Failed
-from minimlc.errors import CompileError, did_you_mean
 from minimlc.homework import allowed, questions
 from minimlc.homework.allowed import HomeworkError, invalid, is_number
 from minimlc.homework.answer import only_function
@@ -24,9 +23,10 @@ from minimlc.homework.limits import Limits
 from minimlc.homework.nest import Nest, Unrecognized
 from minimlc.homework.report import Report, Result
 from minimlc.homework.structure import Requirement
-from minimlc.module import IRModule
-from minimlc.tir.nodes import PrimFunc
-from minimlc.verify import verify
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.errors import CompileError, did_you_mean
+from minimlc.loops.values.module import IRModule
 
 Kind = Literal["values", "pure", "speed", "structure", "counters", "space"]
 Wanted = Literal["program", "schedule", "space", "function"]

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from minimlc.apart.message import Arrays, Failed, numbered
-from minimlc.errors import CompileError
 from minimlc.homework.allowed import above
 from minimlc.homework.answer import Answer, program_text, scheduled
 from minimlc.homework.assignment import Assignment
 from minimlc.homework.questions import questions
 from minimlc.homework.source import source_text
 from minimlc.homework.worker import fresh_worker
-from minimlc.module import IRModule
-from minimlc.schedule import Schedule
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
 
 _WANTED = {
     "program": "function that returns a module",

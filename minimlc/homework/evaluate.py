@@ -17,24 +17,24 @@ import numpy as np
 
 from minimlc import recipes
 from minimlc.apart.message import Arrays, Failed, Message, in_order, numbered
-from minimlc.codegen.c.compiler import compiler
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.dtypes import to_numpy
-from minimlc.errors import BuildError, CompileError
 from minimlc.homework.answer import limited, only_function
 from minimlc.homework.counters import WARP, Counted
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import Buffer, PrimFunc
+from minimlc.loops.proofs.access import accesses
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.schedule import Schedule, Trace
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import BuildError, CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import structural_equal
 from minimlc.machine.record import Execution, Record, record
-from minimlc.module import IRModule
-from minimlc.node import structural_equal
-from minimlc.run import interpret
-from minimlc.runtime import build as builder
-from minimlc.runtime.library import Library
-from minimlc.runtime.parallel import set_num_threads
-from minimlc.schedule import Schedule, Trace
 from minimlc.script import parse
-from minimlc.tir.analysis.access import accesses
-from minimlc.tir.nodes import Buffer, PrimFunc
-from minimlc.verify import verify
+from minimlc.services import build as builder
+from minimlc.services.runtime.library import Library
+from minimlc.services.threads.parallel import set_num_threads
+from minimlc.targets.c.compiler import compiler
+from minimlc.targets.gpu.kernels import kernels
 
 LONGEST_TRACE = 500
 """The most steps that a schedule may have."""

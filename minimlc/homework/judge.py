@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from minimlc.apart.message import Failed, Malformed, in_order, numbered
-from minimlc.errors import ScheduleError, shown
 from minimlc.homework.allowed import Recorded, in_trace
 from minimlc.homework.answer import Answer, only_function
 from minimlc.homework.assignment import Assignment, Item
@@ -24,8 +23,9 @@ from minimlc.homework.questions import Question, filled, questions
 from minimlc.homework.report import Report, Result
 from minimlc.homework.space import KEYS
 from minimlc.homework.worker import evaluate
-from minimlc.module import IRModule
-from minimlc.schedule import Trace
+from minimlc.loops.schedule import Trace
+from minimlc.loops.values.errors import ScheduleError, shown
+from minimlc.loops.values.module import IRModule
 from minimlc.script import parse
 
 ROUNDS = 9

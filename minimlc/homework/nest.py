@@ -12,14 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from minimlc.apart.message import Failed
-from minimlc.codegen.lower import lower
-from minimlc.node import Node, walk
-from minimlc.schedule import tree
-from minimlc.schedule.tree import find_block, names_of
-from minimlc.tir.analysis.access import Access, accesses, loop_extents, reads, reducer_of, update_of
-from minimlc.tir.analysis.affine import Digits
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     Block,
     Buffer,
     Const,
@@ -32,7 +25,14 @@ from minimlc.tir.nodes import (
     Var,
     substitute,
 )
-from minimlc.tir.walks import buffers_in, stored_in
+from minimlc.loops.ir.walks import buffers_in, stored_in
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.proofs.access import Access, accesses, loop_extents, reads, reducer_of, update_of
+from minimlc.loops.proofs.affine import Digits
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.schedule import tree
+from minimlc.loops.schedule.tree import find_block, names_of
+from minimlc.loops.values.node import Node, walk
 
 Role = tuple[str, frozenset[str]]
 """What an iter does in a block: its kind, and the parameters that it indexes."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from minimlc.errors import did_you_mean
+from minimlc.loops.values.errors import did_you_mean
 
 if TYPE_CHECKING:
     from minimlc.homework.assignment import Assignment

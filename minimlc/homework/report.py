@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from minimlc.display import display
+from minimlc.loops.values.display import display
 
 LONGEST = 4000
 """The most characters that are shown of a submission's text."""

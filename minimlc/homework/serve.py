@@ -22,18 +22,18 @@ import numpy as np
 from minimlc.apart.limits import Limits, apply
 from minimlc.apart.message import NUMBERS, Arrays, Failed, Message, numbered, receive, send
 from minimlc.apart.processes import apart, go_on_guarded, own_streams
-from minimlc.codegen.llvm.kernel import surroundings
-from minimlc.errors import BuildError, CompileError
 from minimlc.homework.allowed import HomeworkError, above, spelled, take_away
 from minimlc.homework.answer import program_text, scheduled
 from minimlc.homework.evaluate import ratio, replay, run, simulate, touched, written
 from minimlc.homework.space import KEYS
 from minimlc.homework.watched import watched
-from minimlc.module import IRModule
-from minimlc.node import structural_equal
-from minimlc.schedule import Schedule
+from minimlc.loops.llvm.kernel import surroundings
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.te import te
+from minimlc.loops.values.errors import BuildError, CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import structural_equal
 from minimlc.script import I, R, T, parse
-from minimlc.tir import te
 
 _whole = import_module("minimlc")
 _whole.build  # noqa: B018 (loads the compiler before the first request)

@@ -9,8 +9,8 @@ from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from minimlc.apart.message import Failed
-from minimlc.module import IRModule
-from minimlc.script.constructs import Namespace
+from minimlc.loops.text.constructs import Namespace
+from minimlc.loops.values.module import IRModule
 
 READY = ("mlc", "np", "te", "I", "R", "T")
 """Names that a worker has already."""

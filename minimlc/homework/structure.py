@@ -13,10 +13,10 @@ from typing import Any, Concatenate, ParamSpec
 
 from minimlc.homework.allowed import HomeworkError, invalid, is_number
 from minimlc.homework.nest import Cut, Located, Nest, Unrecognized
-from minimlc.tir.analysis.access import Access, loop_extents
-from minimlc.tir.analysis.affine import Digits
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import SHARED, THREAD, Binary, Buffer, Expr, For, index
+from minimlc.loops.ir.nodes import SHARED, THREAD, Binary, Buffer, Expr, For, index
+from minimlc.loops.proofs.access import Access, loop_extents
+from minimlc.loops.proofs.affine import Digits
+from minimlc.loops.proofs.arith import variables
 
 P = ParamSpec("P")
 BLOCK = "blockIdx"

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from minimlc.apart.message import Arrays, Malformed, packed, unpacked
-from minimlc.errors import shown
-from minimlc.files import path_of, write_atomically
 from minimlc.homework.allowed import HomeworkError
 from minimlc.homework.answer import Answer
 from minimlc.homework.assignment import Assignment, find
@@ -21,6 +19,8 @@ from minimlc.homework.collect import collect
 from minimlc.homework.judge import judge
 from minimlc.homework.report import Report
 from minimlc.homework.worker import warm
+from minimlc.loops.values.errors import shown
+from minimlc.services.runtime.files import path_of, write_atomically
 
 FORMAT = 1
 LARGEST_FILE = 64 * 1024 * 1024

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minimlc.errors import CompileError
-from minimlc.target import Target
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.target import Target
 
 
 @dataclass(frozen=True, slots=True)

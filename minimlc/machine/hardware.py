@@ -17,20 +17,20 @@ from pathlib import Path
 
 import numpy as np
 
-from minimlc.codegen.llvm.kernel import backend, emit_llvm, machine_of
-from minimlc.codegen.llvm.value import symbol
-from minimlc.dtypes import is_float, to_numpy
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import blocks_in
+from minimlc.loops.llvm.kernel import backend, emit_llvm, machine_of
+from minimlc.loops.llvm.value import symbol
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.te import te
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.parts import room
+from minimlc.loops.values.target import Target
 from minimlc.machine.trial import tiles_permitted
-from minimlc.module import IRModule
-from minimlc.parts import room
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
-from minimlc.runtime.foreign import missing_features
-from minimlc.schedule import Schedule
-from minimlc.target import Target
-from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import blocks_in
+from minimlc.services.runtime.foreign import missing_features
 
 SIZES = (32, 48, 128)
 """Rows, columns and sums of the product that is tried: several tiles, and several steps."""
@@ -74,7 +74,7 @@ def _used(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> list[str]:
     """The features to be tried for the tensor intrinsics in the functions."""
     blocks = chain.from_iterable(blocks_in(func.body) for func in functions.values())
     names = {dict(block.annotations).get("tensor_intrin") for block in blocks} - {None}
-    units = room("codegen.llvm.tensor.units") if names else None
+    units = room("services.llvm.tensor_units") if names else None
     if units is None:
         return []
     known = units.INSTRUCTIONS

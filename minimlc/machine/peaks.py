@@ -12,9 +12,9 @@ from time import perf_counter
 
 import numpy as np
 
-from minimlc.codegen.llvm.kernel import NativeCode, backend, link, machine_of
-from minimlc.runtime.timing import machine_text
-from minimlc.target import Target
+from minimlc.loops.llvm.kernel import NativeCode, backend, link, machine_of
+from minimlc.loops.values.target import Target
+from minimlc.services.runtime.timing import machine_text
 
 CHAINS = 12
 """Independent sums, enough to hide the latency of two units of multiply-add."""

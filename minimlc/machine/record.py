@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.node import Node, walk
-from minimlc.tir.execute import Eval, Frame, Translate
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.execute import Eval, Frame, Translate
+from minimlc.loops.ir.nodes import (
     Binary,
     Block,
     Buffer,
@@ -28,7 +26,9 @@ from minimlc.tir.nodes import (
     Store,
     While,
 )
-from minimlc.tir.walks import buffers_in
+from minimlc.loops.ir.walks import buffers_in
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.node import Node, walk
 
 LANES = 64
 """The most iterations of a vectorized loop in one step."""

@@ -7,11 +7,15 @@ caches, applies primitives, and refuses (`ScheduleError`) what it does not fit.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minimlc.errors import ScheduleError, did_you_mean
-from minimlc.graph.nodes import Call, Constant, Function
-from minimlc.module import IRModule, not_a_module
-from minimlc.node import replace
-from minimlc.parts import Hook
+from minimlc.graphs.ir.nodes import Call, Constant, Function
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.errors import ScheduleError, did_you_mean
+from minimlc.loops.values.module import IRModule, not_a_module
+from minimlc.loops.values.node import replace
+from minimlc.loops.values.parts import Hook
+from minimlc.loops.values.target import Target
 from minimlc.recipes.attention import attention
 from minimlc.recipes.conv import conv2d
 from minimlc.recipes.elementwise import elementwise, left_over
@@ -23,10 +27,6 @@ from minimlc.recipes.steps import on_threads
 from minimlc.recipes.transpose import transpose
 from minimlc.recipes.views import Draft, recipe
 from minimlc.recipes.windows import windows
-from minimlc.schedule import Schedule
-from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import loops_in
 
 SCHEDULED, CONSTANTS = "scheduled", "constants"
 Recipe = Callable[..., Schedule]

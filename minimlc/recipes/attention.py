@@ -1,10 +1,10 @@
 """Attention: two products, and the work on each row of scores between them."""
 
+from minimlc.loops.values.target import Target
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.matmul import fitting_plans, matmul
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
 from minimlc.recipes.views import Draft, recipe, refusal
-from minimlc.target import Target
 
 
 @recipe

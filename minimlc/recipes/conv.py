@@ -8,7 +8,9 @@ of High-Performance Deep Learning Convolutions on SIMD Architectures, 2018).
 from math import ceil, gcd, prod
 from typing import NamedTuple
 
-from minimlc.node import nodes_of
+from minimlc.loops.ir.nodes import Load, Var
+from minimlc.loops.values.node import nodes_of
+from minimlc.loops.values.target import Target
 from minimlc.recipes.convolution import Convolution, find_convolution
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import with_epilogue
@@ -26,8 +28,6 @@ from minimlc.recipes.views import (
     vector_registers,
     worth_threads,
 )
-from minimlc.target import Target
-from minimlc.tir.nodes import Load, Var
 
 FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
 """Products that each sum takes in straight code."""

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from minimlc.loops.ir.nodes import Binary, Block, BlockIter, Const, Expr, Load, Store, Var
+from minimlc.loops.proofs.arith import linear, variables
 from minimlc.recipes.lowprec import are_multiplied
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import Draft, first
-from minimlc.tir.analysis.arith import linear, variables
-from minimlc.tir.nodes import Binary, Block, BlockIter, Const, Expr, Load, Store, Var
 
 
 class Convolution(NamedTuple):

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from operator import mul
 
-from minimlc.node import nodes_of, structural_equal, walk
+from minimlc.loops.ir.nodes import BlockIter, Load, Store, Var
+from minimlc.loops.ir.walks import blocks_in
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.schedule.tree import find_block
+from minimlc.loops.values.node import nodes_of, structural_equal, walk
+from minimlc.loops.values.target import Target
 from minimlc.recipes.general import attempt, collects_narrow
 from minimlc.recipes.rowwise import at_row
 from minimlc.recipes.views import (
@@ -22,11 +27,6 @@ from minimlc.recipes.views import (
     refusal,
     worth_threads,
 )
-from minimlc.schedule.tree import find_block
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import BlockIter, Load, Store, Var
-from minimlc.tir.walks import blocks_in
 
 CHUNK = ELEMENTS
 """Elements of one long row that a thread takes at a time."""

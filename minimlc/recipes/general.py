@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
+from minimlc.loops.ir.nodes import Block, For, Load, Store, Var
+from minimlc.loops.ir.walks import blocks_in
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.schedule.primitive import put_off
+from minimlc.loops.schedule.shape import loops_feeding
+from minimlc.loops.schedule.tree import find_block, find_loop
+from minimlc.loops.values.dtypes import DTYPES
+from minimlc.loops.values.errors import ScheduleError
 from minimlc.recipes.views import S, check_schedule
-from minimlc.schedule.primitive import put_off
-from minimlc.schedule.shape import loops_feeding
-from minimlc.schedule.tree import find_block, find_loop
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Block, For, Load, Store, Var
-from minimlc.tir.walks import blocks_in
 
 NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""

@@ -10,14 +10,14 @@ A) is summed up separately and subtracted at the end.
 
 from typing import NamedTuple
 
-from minimlc.node import nodes_of, walk
+from minimlc.loops.ir.nodes import Load, Store
+from minimlc.loops.values.node import nodes_of, walk
+from minimlc.loops.values.target import Target
 from minimlc.recipes.general import attempt, row_wise
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import is_along_rows, row_by_row
 from minimlc.recipes.views import Draft
-from minimlc.schedule.tensor.intrinsics import INTERLEAVED, SHIFTED
-from minimlc.target import Target
-from minimlc.tir.nodes import Load, Store
+from minimlc.services.tensor.intrinsics import INTERLEAVED, SHIFTED
 
 
 class Unit(NamedTuple):

@@ -8,7 +8,12 @@ guard. Unlike theirs, the loop over k is inside those over tiles: C leaves the f
 
 from collections.abc import Iterable
 
-from minimlc.errors import ScheduleError
+from minimlc.loops.ir.nodes import Expr, Store
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.schedule.primitive import put_off
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.target import Target
 from minimlc.recipes import skinny
 from minimlc.recipes.general import attempt
 from minimlc.recipes.lowprec import Unit, are_multiplied, converted, grouped, unit_for
@@ -35,11 +40,6 @@ from minimlc.recipes.views import (
     through_registers,
     vector_registers,
 )
-from minimlc.schedule.primitive import put_off
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import Expr, Store
-from minimlc.tir.walks import loops_in
 
 FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""

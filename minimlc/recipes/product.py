@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from minimlc.loops.ir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
+from minimlc.loops.proofs.access import reduction_parts
+from minimlc.loops.schedule import Schedule
 from minimlc.recipes.views import HINT, Draft, first
-from minimlc.schedule import Schedule
-from minimlc.tir.analysis.access import reduction_parts
-from minimlc.tir.nodes import Binary, Block, Cast, Expr, Load, Store, Var
 
 
 class Factor(NamedTuple):

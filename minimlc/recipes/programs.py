@@ -1,16 +1,16 @@
 """Programs of a grid, such as tile programs: each works on blocks of elements of its own."""
 
-from minimlc.errors import ScheduleError
+from minimlc.loops.ir.nodes import Load, Select, Store
+from minimlc.loops.proofs.access import loop_ranges
+from minimlc.loops.proofs.simplify import simplify
+from minimlc.loops.schedule.tree import find_block
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.target import Target
 from minimlc.recipes.elementwise import used_once
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import matmul
 from minimlc.recipes.rowwise import in_lanes, in_vectors, is_along_rows, next_row_asked_for
 from minimlc.recipes.views import Draft, recipe, refusal, worth_threads
-from minimlc.schedule.tree import find_block
-from minimlc.target import Target
-from minimlc.tir.analysis.access import loop_ranges
-from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import Load, Select, Store
 
 GPUS = ("cuda", "gpusim", "opencl")
 """Targets whose kernels run by threads in blocks."""

@@ -6,7 +6,10 @@ cache. Each sum is kept in several vectors of partial sums, which do not wait fo
 
 from math import prod
 
-from minimlc.node import nodes_of, walk
+from minimlc.loops.ir.nodes import IfThenElse, Load, Select, Store, Var
+from minimlc.loops.proofs.arith import flat, loaded, variables
+from minimlc.loops.values.node import nodes_of, walk
+from minimlc.loops.values.target import Target
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
     Draft,
@@ -20,9 +23,6 @@ from minimlc.recipes.views import (
     refusal,
     worth_threads,
 )
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import flat, loaded, variables
-from minimlc.tir.nodes import IfThenElse, Load, Select, Store, Var
 
 VECTORS, ENOUGH = 8, 2048
 """Vectors of partial sums: adders and load ports are then about equally busy. Of two rows, each has

@@ -2,6 +2,7 @@
 
 from math import ceil, prod
 
+from minimlc.loops.values.target import Target
 from minimlc.recipes.product import Product
 from minimlc.recipes.rowwise import lanes_last
 from minimlc.recipes.views import (
@@ -13,7 +14,6 @@ from minimlc.recipes.views import (
     refusal,
     vector_registers,
 )
-from minimlc.target import Target
 
 FEW_ROWS = 12
 """Rows of C up to which B is read in the order in which it lies."""

@@ -1,8 +1,8 @@
 """Blocks that take values in order, as scatters and running sums do: rows of them on threads."""
 
+from minimlc.loops.values.target import Target
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import Draft, divisor, worth_threads
-from minimlc.target import Target
 
 LEAST, MOST = 16, 256
 """Columns that a thread takes together, of many: at least a cache line of them."""

@@ -4,6 +4,7 @@ from itertools import repeat
 from math import ceil, prod
 from typing import NamedTuple
 
+from minimlc.loops.values.target import Target
 from minimlc.recipes import skinny
 from minimlc.recipes.lowprec import FLOATS, Unit
 from minimlc.recipes.product import Product
@@ -17,7 +18,6 @@ from minimlc.recipes.views import (
     vector_registers,
     worth_threads,
 )
-from minimlc.target import Target
 
 MOST_BY_A_UNIT = 384
 """Products that a tensor unit adds up in a tile: bytes exactly, 16-bit floats in its own order.

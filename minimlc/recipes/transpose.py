@@ -2,7 +2,9 @@
 
 from math import gcd, prod
 
-from minimlc.node import nodes_of
+from minimlc.loops.ir.nodes import Block, Load, Store
+from minimlc.loops.values.node import nodes_of
+from minimlc.loops.values.target import Target
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
@@ -14,8 +16,6 @@ from minimlc.recipes.views import (
     through_registers,
     worth_threads,
 )
-from minimlc.target import Target
-from minimlc.tir.nodes import Block, Load, Store
 
 LINE = 64
 """Bytes of a cache line."""

@@ -6,19 +6,19 @@ from inspect import signature
 from math import prod
 from typing import Any, TypeVar
 
-from minimlc.dtypes import DTYPES
-from minimlc.errors import ScheduleError
-from minimlc.node import nodes_of
-from minimlc.schedule import Schedule
-from minimlc.schedule.finish import proven
-from minimlc.schedule.primitive import put_off
-from minimlc.schedule.schedule import FIELDS
-from minimlc.schedule.shape import loops_feeding
-from minimlc.schedule.tree import Place, find_block
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.math.functions import PROGRAMS
-from minimlc.tir.nodes import Block, BlockIter, Intrin, Store
+from minimlc.loops.ir.nodes import Block, BlockIter, Intrin, Store
+from minimlc.loops.math.functions import PROGRAMS
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.schedule.finish import proven
+from minimlc.loops.schedule.primitive import put_off
+from minimlc.loops.schedule.schedule import FIELDS
+from minimlc.loops.schedule.shape import loops_feeding
+from minimlc.loops.schedule.tree import Place, find_block
+from minimlc.loops.values.dtypes import DTYPES
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.node import nodes_of
+from minimlc.loops.values.target import Target
 
 V = TypeVar("V")
 S = TypeVar("S", bound=Schedule)

@@ -2,7 +2,10 @@
 
 from math import ceil
 
-from minimlc.node import nodes_of, walk
+from minimlc.loops.ir.nodes import Binary, Block, Load, Store
+from minimlc.loops.proofs.arith import Atom, linear
+from minimlc.loops.values.node import nodes_of, walk
+from minimlc.loops.values.target import Target
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
 from minimlc.recipes.views import (
@@ -15,9 +18,6 @@ from minimlc.recipes.views import (
     recipe,
     worth_threads,
 )
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import Atom, linear
-from minimlc.tir.nodes import Binary, Block, Load, Store
 
 MOST_IN_A_WINDOW = 64
 """Elements of a window that become straight code."""

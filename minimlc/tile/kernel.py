@@ -6,22 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from minimlc.constants import is_folded
-from minimlc.dtypes import INDEX, is_size
-from minimlc.errors import CompileError
-from minimlc.script.constructs import Namespace
-from minimlc.script.definition import read
-from minimlc.script.reader import combine, element, is_none, items_of
-from minimlc.script.source import Names, Source
-from minimlc.script.tir_buffer import declare_parameters
-from minimlc.script.tir_expr import Loops, form_of
-from minimlc.script.tir_stmt import moved
+from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir.functions import FUNCTIONS, ceildiv
+from minimlc.loops.ir.nodes import Buffer, Expr, PrimFunc, Var, as_expr, load
+from minimlc.loops.text.constructs import Namespace
+from minimlc.loops.text.definition import read
+from minimlc.loops.text.reader import combine, element, is_none, items_of
+from minimlc.loops.text.source import Names, Source
+from minimlc.loops.text.tir_buffer import declare_parameters
+from minimlc.loops.text.tir_expr import Loops, form_of
+from minimlc.loops.text.tir_stmt import moved
+from minimlc.loops.values.constants import is_folded
+from minimlc.loops.values.dtypes import INDEX, is_size
+from minimlc.loops.values.errors import CompileError
+from minimlc.services.checks.programs import PROGRAMS
 from minimlc.tile.language import SUMS, TILE, Tiles, condition, dot, nest, reduce
 from minimlc.tile.values import Elements, Place, Shape, Tile, broadcast, spread, tile_of
-from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.programs import PROGRAMS
-from minimlc.tir.functions import FUNCTIONS, ceildiv
-from minimlc.tir.nodes import Buffer, Expr, PrimFunc, Var, as_expr, load
 
 
 def kernel(grid: int | Sequence[int]) -> Callable[..., PrimFunc]:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from minimlc.names import UniqueNames
-from minimlc.node import nodes_of, structural_equal
-from minimlc.script.constructs import Form, Language
-from minimlc.script.reader import PYTHON, Reader, is_none
-from minimlc.script.source import Names, Source
+from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir.nodes import Buffer, Expr, Load, Stmt, Store, Var, as_expr
+from minimlc.loops.ir.operators import identity
+from minimlc.loops.text.constructs import Form, Language
+from minimlc.loops.text.reader import PYTHON, Reader, is_none
+from minimlc.loops.text.source import Names, Source
+from minimlc.loops.values.names import UniqueNames
+from minimlc.loops.values.node import nodes_of, structural_equal
+from minimlc.services.checks.programs import ATOMIC
 from minimlc.tile.values import Elements, Place, Shape, Tile, each, spread, tile_of
-from minimlc.tir import nodes as tir
-from minimlc.tir.analysis.programs import ATOMIC
-from minimlc.tir.nodes import Buffer, Expr, Load, Stmt, Store, Var, as_expr
-from minimlc.tir.operators import identity
 
 _RETURN = "it writes its results to the buffers it is given: tile.store(C[at], value)"
 _WHILE = "for k in range(0, n, step):"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import CompileError
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Buffer, Expr, Load, Var, as_expr, index
+from minimlc.loops.ir.nodes import Buffer, Expr, Load, Var, as_expr, index
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import nodes_of
 
 Shape = tuple[int, ...]
 Place = Sequence[Expr]

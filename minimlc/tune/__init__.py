@@ -1,6 +1,6 @@
 """Automatic optimization: programs tried, measured and remembered."""
 
-from minimlc.runtime.build import use_database as use
+from minimlc.services.build import use_database as use
 from minimlc.tune.database import Database, Record
 from minimlc.tune.features import features
 from minimlc.tune.measure import Runner

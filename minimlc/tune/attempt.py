@@ -14,22 +14,22 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from minimlc.apart.copies import Tell
-from minimlc.errors import CompileError
-from minimlc.files import write_atomically
-from minimlc.module import IRModule
-from minimlc.passes.pack_constants import packed
+from minimlc.graphs.ir.registry import get_function
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import blocks_in
+from minimlc.loops.schedule import Schedule, Trace
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target, cpu_model
 from minimlc.recipes import CONSTANTS
-from minimlc.registry import get_function
-from minimlc.runtime.build import build
-from minimlc.runtime.executable import aligned_bytes
-from minimlc.runtime.foreign import missing_features
-from minimlc.runtime.parallel import set_num_threads
-from minimlc.schedule import Schedule, Trace
 from minimlc.script import parse
-from minimlc.target import Target, cpu_model
-from minimlc.tir.equivalence.compare import TOLERANCE, first_difference, inputs
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import blocks_in
+from minimlc.services.build import build
+from minimlc.services.equivalence.compare import TOLERANCE, first_difference, inputs
+from minimlc.services.passes.pack_constants import packed
+from minimlc.services.runtime.executable import aligned_bytes
+from minimlc.services.runtime.files import write_atomically
+from minimlc.services.runtime.foreign import missing_features
+from minimlc.services.threads.parallel import set_num_threads
 from minimlc.tune.records import Candidate, Result, target_of
 
 try:

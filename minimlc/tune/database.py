@@ -13,16 +13,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minimlc.errors import CompileError, shown
-from minimlc.files import path_of, write_atomically
-from minimlc.module import IRModule
-from minimlc.node import replace, structural_equal, structural_hash
+from minimlc.loops.ir.nodes import PrimFunc, substitute
+from minimlc.loops.proofs.wellformed import check_prim_func
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.errors import CompileError, shown
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import replace, structural_equal, structural_hash
+from minimlc.loops.values.target import Target
 from minimlc.recipes import SCHEDULED, is_scheduled
-from minimlc.schedule import Schedule
 from minimlc.script import parse
-from minimlc.target import Target
-from minimlc.tir.analysis.wellformed import check_prim_func
-from minimlc.tir.nodes import PrimFunc, substitute
+from minimlc.services.runtime.files import path_of, write_atomically
 from minimlc.tune.attempt import host as this_host
 from minimlc.tune.records import (
     Candidate,

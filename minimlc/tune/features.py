@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.dtypes import DTYPES
-from minimlc.node import children
-from minimlc.target import Target
-from minimlc.tir.analysis.access import Access, accesses, loop_extent, shared_loops
-from minimlc.tir.analysis.arith import linear, variables
-from minimlc.tir.nodes import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
+from minimlc.loops.ir.nodes import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Store, Var
+from minimlc.loops.proofs.access import Access, accesses, loop_extent, shared_loops
+from minimlc.loops.proofs.arith import linear, variables
+from minimlc.loops.values.dtypes import DTYPES
+from minimlc.loops.values.node import children
+from minimlc.loops.values.target import Target
 
 LINE = 64
 """Bytes of a cache line."""

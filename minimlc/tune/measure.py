@@ -22,10 +22,10 @@ import psutil
 from minimlc.apart.limits import Limits
 from minimlc.apart.message import Failed
 from minimlc.apart.pool import Pool
-from minimlc.errors import shown
-from minimlc.registry import get_function
-from minimlc.runtime.cache import own_folder
-from minimlc.runtime.foreign import missing_features
+from minimlc.graphs.ir.registry import get_function
+from minimlc.loops.values.errors import shown
+from minimlc.services.runtime.cache import own_folder
+from minimlc.services.runtime.foreign import missing_features
 from minimlc.tune.attempt import host as this_host
 from minimlc.tune.records import Candidate, Result, TuneError, target_of
 

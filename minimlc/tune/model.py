@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from minimlc.errors import CompileError, did_you_mean
+from minimlc.loops.values.errors import CompileError, did_you_mean
 from minimlc.tune.features import NAMES
 
 ENOUGH = 40

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 from statistics import median
 
-from minimlc.display import display, mimebundle
-from minimlc.schedule import Schedule, Trace
+from minimlc.loops.schedule import Schedule, Trace
+from minimlc.loops.values.display import display, mimebundle
 from minimlc.tune.records import Candidate, Result, TuneError
 from minimlc.tune.spaces import Program
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, fields
 from statistics import median
 from typing import Any, Self
 
-from minimlc.errors import CompileError, shown
-from minimlc.target import Target
+from minimlc.loops.values.errors import CompileError, shown
+from minimlc.loops.values.target import Target
 
 KINDS = {
     "ok": "it ran, its values are right, and its samples are its times",

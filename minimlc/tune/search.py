@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import CompileError, ScheduleError, did_you_mean, shown
-from minimlc.module import IRModule, collector_paused
-from minimlc.schedule import Schedule
-from minimlc.schedule.primitive import Chance
-from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.schedule.primitive import Chance
+from minimlc.loops.values.errors import CompileError, ScheduleError, did_you_mean, shown
+from minimlc.loops.values.module import IRModule, collector_paused
+from minimlc.loops.values.target import Target
 from minimlc.tune import model, spaces
 from minimlc.tune.features import NAMES
 from minimlc.tune.measure import Measures, check_arguments, check_libraries, measuring

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minimlc import recipes
-from minimlc.errors import ScheduleError, shown
-from minimlc.module import IRModule, collector_paused
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.schedule.primitive import SAMPLES, Chance
+from minimlc.loops.values.errors import ScheduleError, shown
+from minimlc.loops.values.module import IRModule, collector_paused
+from minimlc.loops.values.target import Target
 from minimlc.recipes.views import Draft
-from minimlc.schedule import Schedule
-from minimlc.schedule.primitive import SAMPLES, Chance
-from minimlc.target import Target
 from minimlc.tune.features import features
 from minimlc.tune.records import Candidate, TuneError, target_text
 

@@ -11,13 +11,13 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from minimlc import recipes
-from minimlc.graph.nodes import Call, Function
-from minimlc.module import IRModule, run_passes
-from minimlc.node import replace, structural_equal, structural_hash
-from minimlc.passes import default_pipeline
+from minimlc.graphs.ir.nodes import Call, Function
+from minimlc.graphs.passes import default_pipeline
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.values.module import IRModule, run_passes
+from minimlc.loops.values.node import replace, structural_equal, structural_hash
+from minimlc.loops.values.target import Target
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
-from minimlc.target import Target
-from minimlc.tir.nodes import PrimFunc
 from minimlc.tune.measure import Measures, check_arguments, measuring
 from minimlc.tune.outcome import Trial, Tuned, check_ran
 from minimlc.tune.records import TuneError
@@ -125,7 +125,7 @@ def search_model(
             few["seconds"] = seconds and seconds / 10
             judge = partial(_judged, few, ending(seconds, LIBRARIES))
             try:
-                mod = import_module("minimlc.passes.dispatch").dispatch(mod, judge=judge)
+                mod = import_module("minimlc.services.dispatch").dispatch(mod, judge=judge)
             except KeyboardInterrupt:
                 few.clear()
             if not few:

@@ -14,7 +14,7 @@ from shutil import get_terminal_size
 
 import nbformat
 
-from minimlc.files import write_atomically
+from minimlc.services.runtime.files import write_atomically
 from notebooks.book import front, page, search
 from notebooks.book.execute import Failure, Outcome, executed
 from notebooks.book.homework import STUDENTS, release

@@ -227,7 +227,7 @@ def test_builds_are_timed_cold_and_from_the_cache(monkeypatch):
     monkeypatch.setattr(compile_benchmark, "_build_in_process", timed)
     taken = compile_benchmark.build_seconds("mlp")
     assert taken == {"cold": 1, "new process": 2, "again": 12, "warm": 3}
-    assert asked == [(), (), ("minimlc.runtime.build", "llvmlite.binding")]
+    assert asked == [(), (), ("minimlc.services.build", "llvmlite.binding")]
 
 
 @pytest.mark.parametrize("tile", [samples.CHAPTER_TILE, (6, 16), (8, 32)])

@@ -4,7 +4,7 @@ import pytest
 from minimlc_widgets import IRDiff, IRView, PassStepper, TimingBars
 
 import minimlc as mlc
-from minimlc.module import History
+from minimlc.loops.values.module import History
 from tests.widgets.values import history, module, net
 
 pytestmark = [pytest.mark.requires("browser"), pytest.mark.many]

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minimlc.arguments import Parameter, written
-from minimlc.codegen.c.entries import c_entries
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.executable import Kernel
-from minimlc.target import Target
-from minimlc.tir.nodes import Buffer, Expr, For, LoopKind, PrimFunc, Var, index, store
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.arguments import Parameter, written
+from minimlc.loops.ir.nodes import Buffer, Expr, For, LoopKind, PrimFunc, Var, index, store
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target
+from minimlc.services.runtime.executable import Kernel
+from minimlc.targets.c.entries import c_entries
 from tests.codegen.test_llvm_ops import LENGTH, ULP, hard_values
 from tests.helpers import assert_close, copies, random_args
 

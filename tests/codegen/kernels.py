@@ -5,12 +5,12 @@ It stands on target "c": expressions, definitions of operations, names and types
 
 import re
 
-from minimlc.codegen.c.expr import STORED, Expressions
-from minimlc.codegen.c.functions import C_DIALECT, FUNCTIONS, function_texts
-from minimlc.codegen.c.names import LOCAL, unique_names
-from minimlc.codegen.c.stmt import SYNTAX, dimensions
-from minimlc.codegen.lower import lower
-from minimlc.codegen.source.writer import Statements
+from minimlc.loops.lower.lower import lower
+from minimlc.targets.c.expr import STORED, Expressions
+from minimlc.targets.c.functions import C_DIALECT, FUNCTIONS, function_texts
+from minimlc.targets.c.names import LOCAL, unique_names
+from minimlc.targets.c.stmt import SYNTAX, dimensions
+from minimlc.targets.source.writer import Statements
 
 RESERVED = {*LOCAL, *FUNCTIONS, "blockIdx", "blockDim", "threadIdx"}
 THREAD = "const int64_t {} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;"

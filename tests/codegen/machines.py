@@ -2,7 +2,7 @@
 
 import platform
 
-from minimlc.target import Target
+from minimlc.loops.values.target import Target
 
 X86 = platform.machine().lower() in ("x86_64", "amd64")
 OLDEST = Target("llvm", "x86-64", "+cx8,+fxsr,+mmx,+sse,+sse2", 128)

@@ -9,10 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minimlc.dtypes import is_float
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import (
     Alloc,
     Binary,
     Buffer,
@@ -30,6 +28,8 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
+from minimlc.loops.values.dtypes import is_float
+from minimlc.loops.values.module import IRModule
 from tests.guard_pages import between_guards
 from tests.helpers import random_array
 

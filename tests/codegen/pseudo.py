@@ -1,14 +1,14 @@
 """A toy target: prints primitive functions as pseudo-code, with no more than machine operations."""
 
-from minimlc.codegen.dialect import Dialect
-from minimlc.codegen.lower import lower
-from minimlc.codegen.source.interval import Intervals
-from minimlc.codegen.source.writer import Statements, Syntax, Text, call
-from minimlc.errors import BuildError
-from minimlc.names import UniqueNames
-from minimlc.node import Visitor
-from minimlc.runtime.library import Library
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.lower.dialect import Dialect
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.values.errors import BuildError
+from minimlc.loops.values.names import UniqueNames
+from minimlc.loops.values.node import Visitor
+from minimlc.services.runtime.library import Library
+from minimlc.targets.source.interval import Intervals
+from minimlc.targets.source.writer import Statements, Syntax, Text, call
 
 FLOATS = ("float32", "float64")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64")

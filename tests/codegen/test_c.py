@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.c import compiler as c_compiler
-from minimlc.codegen.c import entries as build_c
-from minimlc.codegen.c.emit import emit_c
-from minimlc.module import IRModule
-from minimlc.runtime import parallel
-from minimlc.runtime.build import build
-from minimlc.runtime.parallel import num_threads, set_num_threads
-from minimlc.script import I, T
-from minimlc.target import Target
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     Alloc,
     Block,
     Buffer,
@@ -35,6 +26,15 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target
+from minimlc.script import I, T
+from minimlc.services.build import build
+from minimlc.services.threads import parallel
+from minimlc.services.threads.parallel import num_threads, set_num_threads
+from minimlc.targets.c import compiler as c_compiler
+from minimlc.targets.c import entries as build_c
+from minimlc.targets.c.emit import emit_c
 from tests.codegen.c_programs import agree, compiled
 from tests.codegen.test_llvm_loops import loop, tile
 from tests.guard_pages import guarded, isolated, needs_guard_pages, needs_masks

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 
-from minimlc.runtime.build import build
+from minimlc.services.build import build
 from tests.fuzz.operators import check, kernel_name, kernels
 from tests.graph.op_cases import cases
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minimlc.dtypes import is_float
+from minimlc.loops.values.dtypes import is_float
 from tests.codegen.c_programs import agree
 from tests.codegen.test_llvm_fuzz import Program
 from tests.helpers import some_and_more

@@ -9,12 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from minimlc.codegen.c import compiler as c_compiler
-from minimlc.codegen.c.emit import Emitted
-from minimlc.dtypes import DTYPES, is_float
-from minimlc.target import Target
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -33,6 +29,10 @@ from minimlc.tir.nodes import (
     store,
     unary,
 )
+from minimlc.loops.values.dtypes import DTYPES, is_float
+from minimlc.loops.values.target import Target
+from minimlc.targets.c import compiler as c_compiler
+from minimlc.targets.c.emit import Emitted
 from tests.codegen.c_programs import Batch, compiled
 from tests.codegen.machines import OLDEST, X86
 from tests.codegen.test_llvm_ops import KINDS, allowed

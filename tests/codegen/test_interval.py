@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from minimlc.codegen.source.interval import Intervals
-from minimlc.tir.nodes import Binary, Const, Unary, Var, index
-from minimlc.tir.values import binary_value, unary_value
+from minimlc.loops.ir.nodes import Binary, Const, Unary, Var, index
+from minimlc.loops.ir.values import binary_value, unary_value
+from minimlc.targets.source.interval import Intervals
 
 OPERATORS = ("+", "-", "*", "//", "%", "min", "max", "&", "|", "^")
 NUMBERS = (-7, -1, 0, 1, 2, 3, 5, 8, 31, 2**62)

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from minimlc.dtypes import is_float
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     Alloc,
     Binary,
     Buffer,
@@ -22,6 +21,7 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
+from minimlc.loops.values.dtypes import is_float
 from tests.codegen.machines import MACHINES
 from tests.codegen.test_llvm_loops import agree
 from tests.helpers import some_and_more

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.machine import Machine, optimize, target_machine
-from minimlc.runtime.build import build
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.machine import Machine, optimize, target_machine
 from minimlc.script import parse
+from minimlc.services.build import build
 from tests.codegen.machines import WIDE, X86
 from tests.guard_pages import guarded, isolated, needs_guard_pages
 

@@ -5,11 +5,11 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.kernel import machine_of
-from minimlc.codegen.llvm.machine import optimize, target_machine
-from minimlc.node import span_of, walk
-from minimlc.tir.nodes import Stmt, Store
+from minimlc.loops.ir.nodes import Stmt, Store
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.kernel import machine_of
+from minimlc.loops.llvm.machine import optimize, target_machine
+from minimlc.loops.values.node import span_of, walk
 from tests.widgets.values import product
 
 LOCATION = re.compile(r", !dbg !DILocation\(line: (\d+), scope: !\d+\)| !dbg !\d+")

@@ -5,9 +5,9 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.listing import architecture, listing
-from minimlc.codegen.llvm.machine import Machine
-from minimlc.errors import BuildError
+from minimlc.loops.llvm.machine import Machine
+from minimlc.loops.values.errors import BuildError
+from minimlc.services.llvm.listing import architecture, listing
 from tests.widgets.values import product
 
 AVX2 = Machine("x86-64-v3", "+avx,+avx2,+fma,+f16c", 256)
@@ -66,6 +66,6 @@ def test_the_architecture_is_told_from_features():
 
 
 def test_an_architecture_that_llvm_lacks(monkeypatch):
-    monkeypatch.setattr("minimlc.codegen.llvm.listing.architecture", lambda machine: "nosuch")
+    monkeypatch.setattr("minimlc.services.llvm.listing.architecture", lambda machine: "nosuch")
     with pytest.raises(BuildError, match="no code for nosuch"):
         listing("mm", read(LANES)[1], AVX2)

@@ -5,21 +5,9 @@ import re
 import numpy as np
 import pytest
 
-from minimlc.arguments import Parameter, written
-from minimlc.codegen.llvm import stmt
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.machine import Machine
-from minimlc.dtypes import DTYPES
-from minimlc.module import IRModule
-from minimlc.node import replace
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.runtime.cache import Entries
-from minimlc.runtime.executable import Kernel
-from minimlc.runtime.native import compile_native
-from minimlc.script import parse
-from minimlc.target import Target
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.arguments import Parameter, written
+from minimlc.loops.ir.nodes import (
     Alloc,
     Buffer,
     For,
@@ -34,6 +22,18 @@ from minimlc.tir.nodes import (
     store,
     substitute,
 )
+from minimlc.loops.llvm import stmt
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.machine import Machine
+from minimlc.loops.values.dtypes import DTYPES
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import replace
+from minimlc.loops.values.target import Target
+from minimlc.script import parse
+from minimlc.services.build import build
+from minimlc.services.native.native import compile_native
+from minimlc.services.runtime.cache import Entries
+from minimlc.services.runtime.executable import Kernel
 from tests.codegen.machines import MACHINES, WIDE, X86
 from tests.guard_pages import guarded, isolated, masks_hold, needs_guard_pages
 from tests.helpers import assert_close, copies, random_args

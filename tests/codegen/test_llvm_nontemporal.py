@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from minimlc.runtime.build import build
-from minimlc.schedule import Schedule
+from minimlc.loops.schedule import Schedule
 from minimlc.script import parse
+from minimlc.services.build import build
 
 TWO = """@T.prim_func
 def main(

@@ -11,14 +11,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from minimlc.dtypes import DTYPES, integer_range, is_float, to_numpy
-from minimlc.errors import CompileError
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.target import Target
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import (
     ARITHMETIC,
     BITWISE,
     COMPARISONS,
@@ -38,6 +33,11 @@ from minimlc.tir.nodes import (
     store,
     unary,
 )
+from minimlc.loops.values.dtypes import DTYPES, integer_range, is_float, to_numpy
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target
+from minimlc.services.build import build
 from tests.codegen.machines import MACHINES, OLDEST, X86
 
 pytestmark = pytest.mark.many

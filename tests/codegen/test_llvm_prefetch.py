@@ -5,14 +5,14 @@ import re
 import numpy as np
 import pytest
 
-from minimlc.errors import ScheduleError
-from minimlc.module import IRModule
-from minimlc.node import replace
-from minimlc.runtime.build import build
-from minimlc.schedule import Schedule
-from minimlc.schedule.tree import replaced
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.schedule.tree import replaced
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import replace
 from minimlc.script import parse
-from minimlc.tir.walks import loops_in
+from minimlc.services.build import build
 from tests.helpers import assert_close, copies, random_args
 
 TWO_STEPS = """@T.prim_func

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.machine import Machine, compile_assembly
-from minimlc.schedule import find_intrin
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.machine import Machine, compile_assembly
+from minimlc.loops.schedule import find_intrin
+from minimlc.loops.values.target import Target
 from minimlc.script import I, T
-from minimlc.target import Target
 from tests.codegen.machines import X86
 
 pytestmark = pytest.mark.many

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from minimlc.codegen.c.functions import FUNCTIONS
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.math.functions import PROGRAMS, ULP_BOUNDS
-from minimlc.tir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import Buffer, Const, For, PrimFunc, Var, index, intrin, store
+from minimlc.loops.math.functions import PROGRAMS, ULP_BOUNDS
+from minimlc.loops.values.module import IRModule
+from minimlc.services.build import build
+from minimlc.targets.c.functions import FUNCTIONS
 from tests.codegen.machines import MACHINES, USUAL, WIDE
 
 pytestmark = pytest.mark.many

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from minimlc.codegen.python.compile import compile_python
-from minimlc.module import IRModule
-from minimlc.runtime.parallel import set_num_threads
+from minimlc.loops.values.module import IRModule
+from minimlc.services.threads.parallel import set_num_threads
+from minimlc.targets.python.compile import compile_python
 from tests.codegen.c_programs import compiled as compiled_c
 from tests.codegen.machines import MACHINES
 from tests.codegen.nests import Nest, compare

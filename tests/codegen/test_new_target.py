@@ -8,17 +8,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.codegen.lower import lower
-from minimlc.dtypes import DTYPES, is_float, to_numpy
-from minimlc.module import IRModule
-from minimlc.node import walk
-from minimlc.run import interpret
-from minimlc.runtime import build as runtime_build
-from minimlc.runtime.build import register_target
-from minimlc.script import I, T
-from minimlc.target import TARGETS
-from minimlc.tir.math.scalars import operands, operation
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import (
     Binary,
     Buffer,
     Cast,
@@ -31,6 +22,15 @@ from minimlc.tir.nodes import (
     intrin,
     store,
 )
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.math.scalars import operands, operation
+from minimlc.loops.values.dtypes import DTYPES, is_float, to_numpy
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import walk
+from minimlc.loops.values.target import TARGETS
+from minimlc.script import I, T
+from minimlc.services import build as runtime_build
+from minimlc.services.build import register_target
 from tests.code_lines import code_lines
 from tests.codegen import kernels, pseudo
 from tests.codegen.test_llvm_ops import LENGTH, hard_values

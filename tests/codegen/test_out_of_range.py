@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from minimlc import parse
-from minimlc.errors import BoundsError
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.schedule.schedule import Schedule
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.schedule.schedule import Schedule
+from minimlc.loops.values.errors import BoundsError
+from minimlc.loops.values.module import IRModule
+from minimlc.services.build import build
 from tests.codegen.out_of_range import (
     INSIDE,
     PARAMS,

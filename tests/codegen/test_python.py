@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
-from minimlc.codegen.python.compile import compile_python, emit_python
-from minimlc.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
-from minimlc.errors import BuildError, CompileError
-from minimlc.graph import nodes as graph
-from minimlc.graph.ops import call_op
-from minimlc.registry import register_func
-from minimlc.run import interpret
-from minimlc.tir import te
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import (
+from minimlc.graphs.ir import nodes as graph
+from minimlc.graphs.ir.registry import register_func
+from minimlc.graphs.ops import call_op
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import (
     BITWISE,
     COMPARISONS,
     Alloc,
@@ -33,6 +29,10 @@ from minimlc.tir.nodes import (
     index,
     seq,
 )
+from minimlc.loops.te import te
+from minimlc.loops.values.dtypes import DTYPES, integer_range, is_float, is_integer, to_numpy
+from minimlc.loops.values.errors import BuildError, CompileError
+from minimlc.targets.python.compile import compile_python, emit_python
 from tests.helpers import refuses
 
 SIZE = 24

@@ -7,12 +7,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
-from minimlc.tir.values import HALF, converted
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.loops.ir.values import HALF, converted
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.module import IRModule
+from minimlc.services.build import build
 
 TARGETS = ["interpreter", "python", "llvm", pytest.param("c", marks=pytest.mark.requires("cc"))]
 SOURCES = ("float64", "float32", "int64", "int32", "uint32")

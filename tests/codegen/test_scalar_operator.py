@@ -5,13 +5,13 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.codegen.lower import lower
-from minimlc.dtypes import to_numpy
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.tir.functions import FUNCTIONS, scalar_operator
-from minimlc.tir.intrinsics import INTRINSICS, NUMBER, RECORDS
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, binary, index, select, store
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.functions import FUNCTIONS, scalar_operator
+from minimlc.loops.ir.intrinsics import INTRINSICS, NUMBER, RECORDS
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, binary, index, select, store
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.module import IRModule
 from tests.helpers import refuses
 
 SIZE = 16

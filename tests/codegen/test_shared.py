@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.shared import Share
-from minimlc.codegen.lower import lower
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Let, Select, Store
+from minimlc.loops.ir.nodes import Let, Select, Store
+from minimlc.loops.llvm.shared import Share
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.values.node import nodes_of
 
 PROGRAM = """
 @T.prim_func

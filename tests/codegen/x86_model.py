@@ -14,12 +14,12 @@ import ml_dtypes
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.kernel import entry_point, link, machine_of
-from minimlc.codegen.llvm.machine import compile_object
-from minimlc.codegen.llvm.value import symbol
-from minimlc.runtime.parallel import symbols
-from minimlc.target import Target
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.kernel import entry_point, link, machine_of
+from minimlc.loops.llvm.machine import compile_object
+from minimlc.loops.llvm.value import symbol
+from minimlc.loops.values.target import Target
+from minimlc.services.threads.parallel import symbols
 
 TILE_FACTORS = {
     "tdpbf16ps": (ml_dtypes.bfloat16, ml_dtypes.bfloat16, np.float32),

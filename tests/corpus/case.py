@@ -8,7 +8,7 @@ import re
 from typing import Any, NamedTuple
 
 from minimlc import parse
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 
 DTYPES = {
     **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},

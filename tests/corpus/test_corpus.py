@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 import minimlc as mlc
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.corpus import arithmetic, limits, loops, memory, moves, nests, reductions
 from tests.corpus.case import Case, options
 from tests.fuzz.batch import differences

@@ -7,7 +7,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import passes
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.helpers import assert_close, copies, random_args, refuses
 
 HEAD = '@R.function\ndef main(x: R.Tensor((4, 6), "float32"), y: R.Tensor((4, 6), "float32")):\n'

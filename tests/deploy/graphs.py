@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 import minimlc as mlc
-from minimlc.graph.nodes import Var, constant
-from minimlc.module import IRModule
+from minimlc.graphs.ir.nodes import Var, constant
+from minimlc.loops.values.module import IRModule
 from minimlc.script import R
 
 op = mlc.op

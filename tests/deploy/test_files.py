@@ -16,10 +16,10 @@ import pytest
 import minimlc as mlc
 from minimlc.deploy import load as loading
 from minimlc.deploy.archive import CODE, CONSTANTS, MANIFEST, MODULE, digest, pack, unpack
-from minimlc.errors import BuildError
-from minimlc.graph.nodes import TensorType, Tuple, TupleGetItem, TupleType, Var, call_dps_packed
-from minimlc.passes import legalize
-from minimlc.runtime.executable import NativeGraph, SteppedGraph
+from minimlc.graphs.ir.nodes import TensorType, Tuple, TupleGetItem, TupleType, Var, call_dps_packed
+from minimlc.graphs.passes import legalize
+from minimlc.loops.values.errors import BuildError
+from minimlc.services.runtime.executable import NativeGraph, SteppedGraph
 from tests.codegen.machines import X86
 from tests.deploy.graphs import graph, mlp, op, transformer, values
 from tests.deploy.test_memory import PARALLEL
@@ -399,7 +399,7 @@ def test_a_primitive_function_of_symbolic_sizes(tmp_path, monkeypatch):
     loaded = again(lib, tmp_path / "lib.mlc")
     arrays[0][...] = 0
     with monkeypatch.context() as patch:
-        patch.setattr("minimlc.runtime.build.build", None)
+        patch.setattr("minimlc.services.build.build", None)
         loaded["main"](arrays[0], 3)
     loaded["main"](arrays[1], 5)
     assert [array.tolist() for array in arrays] == [[7] * 3, [7] * 5]

@@ -7,9 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc.deploy.memory import MemoryPlan
-from minimlc.passes import default_pipeline, legalize, scheduling
-from minimlc.runtime.in_place import may_share
-from minimlc.runtime.plan import (
+from minimlc.graphs.passes import default_pipeline, legalize, scheduling
+from minimlc.graphs.plan import (
     Plan,
     PlannedCall,
     Slot,
@@ -19,6 +18,7 @@ from minimlc.runtime.plan import (
     places_of,
     plan,
 )
+from minimlc.services.native.in_place import may_share
 from tests.deploy.graphs import graph, mlp, op, resnet, transformer, values
 from tests.helpers import assert_close, refuses
 

@@ -7,10 +7,10 @@ import minimlc as mlc
 from minimlc.deploy import profile as profiles
 from minimlc.deploy.profile import KernelTime, Profile
 from minimlc.deploy.work import flops
-from minimlc.graph.nodes import TensorType, call_dps_packed, constant
+from minimlc.graphs.ir.nodes import TensorType, call_dps_packed, constant
+from minimlc.graphs.plan import plan
 from minimlc.machine.peaks import Peaks
-from minimlc.runtime.library import Library
-from minimlc.runtime.plan import plan
+from minimlc.services.runtime.library import Library
 from tests.deploy.graphs import graph, mlp, op, values, weight
 from tests.helpers import refuses
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import minimlc as mlc
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.fuzz.one import Failure, Run
 from tests.fuzz.subject import DIFFERENT, Subject, main_of, native_differences
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import Expr, TensorType, Var
-from minimlc.polynomials import sampled
-from minimlc.sizes import Size, names_in, size_at, size_of
+from minimlc.graphs.ir.nodes import Expr, TensorType, Var
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.services.sizes.polynomials import sampled
+from minimlc.services.sizes.sizes import Size, names_in, size_at, size_of
 from tests.fuzz import graphs
 from tests.fuzz.detours import agree
 

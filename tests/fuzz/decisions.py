@@ -17,15 +17,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, Launches, kernels
-from minimlc.errors import RaceError
 from minimlc.gpusim.launch import launch
-from minimlc.module import IRModule
-from minimlc.node import nodes_of
-from minimlc.schedule.tree import replaced_in
+from minimlc.loops.ir.nodes import For, IfThenElse, Load, Seq, Stmt
+from minimlc.loops.ir.walks import buffers_in
+from minimlc.loops.schedule.tree import replaced_in
+from minimlc.loops.values.errors import RaceError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import nodes_of
 from minimlc.script import T, tile
-from minimlc.tir.nodes import For, IfThenElse, Load, Seq, Stmt
-from minimlc.tir.walks import buffers_in
+from minimlc.targets.gpu.kernels import Barrier, Launches, kernels
 from tests.fuzz.one import Failure
 from tests.fuzz.subject import DIFFERENT, Subject, main_of, subject
 from tests.fuzz.thread_steps import Growing

@@ -14,12 +14,12 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.dtypes import is_float, is_integer
-from minimlc.graph.nodes import Call, Expr, TensorType, constant
-from minimlc.module import IRModule
-from minimlc.passes.inline import inline
-from minimlc.passes.pattern import p
-from minimlc.sizes import names_in
+from minimlc.graphs.ir.nodes import Call, Expr, TensorType, constant
+from minimlc.loops.values.dtypes import is_float, is_integer
+from minimlc.loops.values.module import IRModule
+from minimlc.services.passes.inline import inline
+from minimlc.services.patterns.pattern import p
+from minimlc.services.sizes.sizes import names_in
 from tests.fuzz.graphs import Graph, random_graph
 from tests.fuzz.subject import NEAR
 from tests.passes.rewriting import keeps_bits

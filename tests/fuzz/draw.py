@@ -4,13 +4,13 @@ import random
 from collections.abc import Callable
 
 import minimlc as mlc
-from minimlc.node import walk
-from minimlc.schedule import PRIMITIVES
-from minimlc.schedule.tensor.intrin import find_intrin, intrins
-from minimlc.tir.analysis.access import reducer_of
-from minimlc.tir.analysis.arith import constant_value, variables
-from minimlc.tir.nodes import Binary, Block, Const, For, Load, Select, Store, Var
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.loops.ir.nodes import Binary, Block, Const, For, Load, Select, Store, Var
+from minimlc.loops.ir.walks import blocks_in, loops_in
+from minimlc.loops.proofs.access import reducer_of
+from minimlc.loops.proofs.arith import constant_value, variables
+from minimlc.loops.schedule import PRIMITIVES
+from minimlc.loops.values.node import walk
+from minimlc.services.tensor.intrin import find_intrin, intrins
 from tests.fuzz.draw_memory import MEMORY, is_alone
 from tests.fuzz.site import Arguments, Nothing, Site
 

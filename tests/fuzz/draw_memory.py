@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minimlc.dtypes import holds
-from minimlc.node import structural_equal, walk
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import Load, Store
+from minimlc.loops.ir.nodes import Load, Store
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.values.dtypes import holds
+from minimlc.loops.values.node import structural_equal, walk
 from tests.fuzz.site import Arguments, Nothing, Site
 
 Rule = Callable[[Site], Arguments]

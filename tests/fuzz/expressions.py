@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from minimlc.dtypes import is_float
+from minimlc.loops.values.dtypes import is_float
 
 WRAPS = (6364136223846793005, 4611686018427387904, 1 << 62, 9223372036854775783)
 """Factors with which an axis of some values leaves 64 bits."""

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.graph.nodes import Call, Expr, TensorType, Tuple, Var
-from minimlc.graph.ops import call_op
-from minimlc.module import IRModule
-from minimlc.node import walk
+from minimlc.graphs.ir.nodes import Call, Expr, TensorType, Tuple, Var
+from minimlc.graphs.ops import call_op
+from minimlc.loops.values.dtypes import is_float, to_numpy
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import walk
 from tests.fuzz.subject import NEAR, native_targets
 from tests.guard_pages import between_guards, isolated
 

@@ -6,9 +6,9 @@ import time
 from typing import NamedTuple
 
 import minimlc as mlc
-from minimlc.module import IRModule
-from minimlc.schedule import PRIMITIVES, Trace
-from minimlc.schedule.calls import frozen
+from minimlc.loops.schedule import PRIMITIVES, Trace
+from minimlc.loops.schedule.calls import frozen
+from minimlc.loops.values.module import IRModule
 from tests.fuzz.draw import Step, random_step
 from tests.fuzz.subject import DIFFERENT, Subject, difference
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from minimlc.module import IRModule
-from minimlc.run import interpret
-from minimlc.runtime.build import build
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.values.module import IRModule
+from minimlc.services.build import build
 from tests.graph.op_cases import Case, cases
 
 TARGETS = ("interpreter", "llvm", "c", "python")

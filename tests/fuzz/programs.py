@@ -1,6 +1,6 @@
 """Small programs for the schedule fuzz: uneven sizes, reducers that commute and that don't."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 from tests.fuzz.programs_irregular import IRREGULAR
 from tests.fuzz.programs_nested import NESTED

@@ -1,6 +1,6 @@
 """Programs of the schedule fuzz: shared buffers, loops that are no boxes, order that counts."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 
 

@@ -1,6 +1,6 @@
 """Programs of the schedule fuzz with blocks inside of blocks, and for blocks to be made of."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 
 

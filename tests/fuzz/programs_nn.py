@@ -1,6 +1,6 @@
 """Programs of the schedule fuzz: what neural networks are made of, in small uneven sizes."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 
 

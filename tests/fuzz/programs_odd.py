@@ -1,6 +1,6 @@
 """Programs of the schedule fuzz on which rules like to trip: order, conditions, odd indices."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 
 

@@ -1,6 +1,6 @@
 """Programs of the schedule fuzz whose indices run backwards, in other layouts, at other steps."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from minimlc.script import I, T
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 from multiprocessing import get_context
 from typing import NamedTuple
 
-from minimlc.schedule import PRIMITIVES
+from minimlc.loops.schedule import PRIMITIVES
 from tests.fuzz.batch import native_failures
 from tests.fuzz.draw import RULES
 from tests.fuzz.generate import Drawn, drawn_program

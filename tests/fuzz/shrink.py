@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import minimlc as mlc
-from minimlc.dtypes import INDEX
-from minimlc.module import IRModule
-from minimlc.node import Mutator, Node, replace, walk
-from minimlc.schedule import Trace
-from minimlc.schedule.tree import replaced, without_unused_allocs
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import BlockIter, Const, For, Seq, substitute
+from minimlc.loops.ir.nodes import BlockIter, Const, For, Seq, substitute
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.schedule import Trace
+from minimlc.loops.schedule.tree import replaced, without_unused_allocs
+from minimlc.loops.values.dtypes import INDEX
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Mutator, Node, replace, walk
 from tests.fuzz.one import Failure, is_refusal, round_trip
 from tests.fuzz.subject import Subject, difference, main_of, subject
 from tests.fuzz.undefined import reads_undefined

@@ -7,10 +7,10 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import minimlc as mlc
-from minimlc.tir.analysis.access import accesses
-from minimlc.tir.analysis.arith import constant_value, linear, variables
-from minimlc.tir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Store, Var
-from minimlc.tir.walks import blocks_in, loops_in, statements_in
+from minimlc.loops.ir.nodes import Alloc, Block, Buffer, Expr, For, IfThenElse, Seq, Store, Var
+from minimlc.loops.ir.walks import blocks_in, loops_in, statements_in
+from minimlc.loops.proofs.access import accesses
+from minimlc.loops.proofs.arith import constant_value, linear, variables
 
 
 class Nothing(Exception):

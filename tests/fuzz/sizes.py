@@ -18,9 +18,9 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import Expr, TensorType, Var, constant
+from minimlc.graphs.ir.nodes import Expr, TensorType, Var, constant
 from minimlc.script import R
-from minimlc.sizes import size_of
+from minimlc.services.sizes.sizes import size_of
 
 Sizes = Mapping[str, int]
 MOST = 2_000_000

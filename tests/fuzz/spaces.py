@@ -12,7 +12,7 @@ import sys
 import time
 
 import minimlc as mlc
-from minimlc.schedule.primitive import Chance
+from minimlc.loops.schedule.primitive import Chance
 from minimlc.tune.spaces import Program, program, usual
 from tests.fuzz.subject import difference
 from tests.recipes.test_fuzz import KINDS, TARGETS

@@ -9,13 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import is_float, is_integer
-from minimlc.module import IRModule
-from minimlc.node import Mutator, replace
-from minimlc.run import interpret
-from minimlc.target import Target
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import (
     Binary,
     Block,
     For,
@@ -28,7 +23,12 @@ from minimlc.tir.nodes import (
     index,
     substitute,
 )
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.loops.ir.walks import blocks_in, loops_in
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.values.dtypes import is_float, is_integer
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Mutator, replace
+from minimlc.loops.values.target import Target
 from tests.guard_pages import between_guards, isolated
 from tests.helpers import copies, random_array
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import kernels
+from minimlc.targets.gpu.kernels import kernels
 from tests.fuzz.decisions import DEEPEST, Text, caught, drawn, without_each_barrier
 from tests.fuzz.subject import main_of
 from tests.fuzz.threads import summary

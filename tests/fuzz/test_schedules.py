@@ -7,10 +7,10 @@ import runpy
 import pytest
 
 import minimlc as mlc
-from minimlc.node import Mutator, replace
-from minimlc.schedule import PRIMITIVES
-from minimlc.schedule.tree import find_loop
-from minimlc.tir.nodes import Binary, PrimFunc, Store
+from minimlc.loops.ir.nodes import Binary, PrimFunc, Store
+from minimlc.loops.schedule import PRIMITIVES
+from minimlc.loops.schedule.tree import find_loop
+from minimlc.loops.values.node import Mutator, replace
 from tests.fuzz import draw
 from tests.fuzz.batch import native_failures
 from tests.fuzz.generate import Writer, drawn_program, random_program

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import minimlc as mlc
-from minimlc.schedule import PRIMITIVES
+from minimlc.loops.schedule import PRIMITIVES
 from tests.fuzz.draw import RULES, WILD, Step
 from tests.fuzz.one import is_refusal, round_trip
 from tests.fuzz.programs import PROGRAMS

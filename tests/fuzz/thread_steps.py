@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.codegen.gpu.pipelines import ASYNC, STAGES
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.nodes import For, Seq
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.loops.ir.nodes import For, Seq
+from minimlc.loops.ir.walks import blocks_in, loops_in
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.targets.gpu.kernels import kernels
+from minimlc.targets.gpu.pipelines import ASYNC, STAGES
 from tests.fuzz.draw import random_step
 from tests.fuzz.one import is_refusal
 from tests.fuzz.site import Site

@@ -26,16 +26,16 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
-from minimlc.codegen.gpu.pipelines import STAGES
-from minimlc.codegen.gpu.trees import with_trees
-from minimlc.module import IRModule
-from minimlc.node import nodes_of
-from minimlc.tir.analysis.access import accesses
-from minimlc.tir.analysis.arith import constant_value
-from minimlc.tir.analysis.threads import THREAD
-from minimlc.tir.nodes import For, IfThenElse, Seq, Stmt
-from minimlc.tir.walks import loops_in, statements_in
+from minimlc.loops.ir.nodes import For, IfThenElse, Seq, Stmt
+from minimlc.loops.ir.walks import loops_in, statements_in
+from minimlc.loops.proofs.access import accesses
+from minimlc.loops.proofs.arith import constant_value
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import nodes_of
+from minimlc.services.checks.threads import THREAD
+from minimlc.targets.gpu.kernels import Barrier, Kernel, Launches, kernels
+from minimlc.targets.gpu.pipelines import STAGES
+from minimlc.targets.gpu.trees import with_trees
 from tests.fuzz.one import Failure
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import subject_of

@@ -5,8 +5,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from minimlc.dtypes import integer_range, is_float, to_numpy
-from minimlc.run import interpret
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.values.dtypes import integer_range, is_float, to_numpy
 from tests.fuzz.subject import Subject, alike
 from tests.helpers import copies
 
@@ -38,7 +38,7 @@ def _extremes(dtype: str) -> tuple[float, float]:
 def _changes(known: Subject, other: Callable[[tuple[int, ...], str], np.ndarray]) -> bool:
     for arrays, expected in zip(known.inputs, known.expected, strict=True):
         got = copies(arrays)
-        with patch("minimlc.tir.execute.poison", other):
+        with patch("minimlc.loops.interpreter.execute.poison", other):
             interpret(known.mod, "main", *got)
         if not all(alike(a, b, exact=True) for a, b in zip(got, expected, strict=True)):
             return True

@@ -2,9 +2,9 @@
 
 import pytest
 
-from minimlc.codegen.gpu import host
-from minimlc.codegen.gpu.emit import emit
-from minimlc.codegen.gpu.opencl import OPENCL
+from minimlc.targets.gpu import host
+from minimlc.targets.gpu.emit import emit
+from minimlc.targets.gpu.opencl import OPENCL
 from tests.gpu import standin, standin_torch
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.gpu.cuda import CUDA
-from minimlc.codegen.gpu.emit import emit
 from minimlc.gpusim import build as simulator
+from minimlc.targets.gpu.cuda import CUDA
+from minimlc.targets.gpu.emit import emit
 from tests.gpu import programs
 from tests.gpu.nvrtc import ARCHITECTURES, compiled, spills
 from tests.gpu.test_agreement import WRITTEN

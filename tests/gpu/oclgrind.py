@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from minimlc.codegen.gpu import emit
-from minimlc.codegen.gpu.kernels import Launches
-from minimlc.codegen.gpu.opencl import OPENCL
-from minimlc.tir.nodes import Buffer
+from minimlc.loops.ir.nodes import Buffer
+from minimlc.targets.gpu import emit
+from minimlc.targets.gpu.kernels import Launches
+from minimlc.targets.gpu.opencl import OPENCL
 from tests.gpu.reports import Apart, Race, Thread, place
 
 OPTIONS = {"DATA_RACES": "1", "UNIFORM_WRITES": "1", "MAX_ERRORS": "1000000", "NUM_THREADS": "1"}

@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 
-from minimlc.codegen.gpu.cuda import CUDA
-from minimlc.codegen.gpu.emit import emit
+from minimlc.targets.gpu.cuda import CUDA
+from minimlc.targets.gpu.emit import emit
 
 HEAD = r"""
 #include <barrier>

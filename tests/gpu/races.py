@@ -10,9 +10,9 @@ from functools import partial
 from typing import NamedTuple
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches, kernels
-from minimlc.node import Mutator, replace
-from minimlc.tir.nodes import Expr, For, IfThenElse, PrimFunc, Seq, Stmt, Var, index
+from minimlc.loops.ir.nodes import Expr, For, IfThenElse, PrimFunc, Seq, Stmt, Var, index
+from minimlc.loops.values.node import Mutator, replace
+from minimlc.targets.gpu.kernels import Barrier, Kernel, Launches, kernels
 
 AXES = {"b": "blockIdx", "t": "threadIdx", "s": "threadIdx", "u": "threadIdx"}
 

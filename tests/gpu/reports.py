@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Launches
-from minimlc.errors import RaceError
+from minimlc.loops.values.errors import RaceError
+from minimlc.targets.gpu.kernels import Launches
 
 Place = tuple[int, int, int]
 Thread = tuple[Place, Place]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minimlc.codegen.opencl import build as opencl
+from minimlc.targets.opencl import build as opencl
 from tests.gpu import nvrtc
 from tests.gpu.standin_memory import (
     LOG,

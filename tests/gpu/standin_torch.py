@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
-from minimlc.dtypes import to_numpy
+from minimlc.loops.values.dtypes import to_numpy
 from tests.gpu import standin
 
 BFLOAT16 = to_numpy("bfloat16")

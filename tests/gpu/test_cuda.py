@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.cuda import build as cuda
-from minimlc.codegen.gpu.emit import emit
+from minimlc.targets.cuda import build as cuda
+from minimlc.targets.gpu.emit import emit
 from tests.gpu import standin, standin_torch
 from tests.gpu.programs import PROGRAMS, add, bound, twice
 from tests.gpu.test_opencl import DTYPES, ROUNDING

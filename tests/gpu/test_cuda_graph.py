@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.dtypes import to_numpy
-from minimlc.graph.run import flatten
+from minimlc.graphs.run import flatten
+from minimlc.loops.values.dtypes import to_numpy
 from tests.gpu import standin, standin_memory, standin_torch
 from tests.gpu.programs import add, twice
 from tests.gpu.test_cuda import arguments, assert_near, needs_device

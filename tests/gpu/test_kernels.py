@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, kernels
-from minimlc.codegen.gpu.limits import CUDA_LIMITS, check_limits
-from minimlc.codegen.gpu.meetings import waits
-from minimlc.tir.nodes import IfThenElse
-from minimlc.tir.walks import buffers_in, loops_in, statements_in
+from minimlc.loops.ir.nodes import IfThenElse
+from minimlc.loops.ir.walks import buffers_in, loops_in, statements_in
+from minimlc.targets.gpu.kernels import Barrier, kernels
+from minimlc.targets.gpu.limits import CUDA_LIMITS, check_limits
+from minimlc.targets.gpu.meetings import waits
 from tests.gpu import programs
 from tests.gpu.programs import PROGRAMS, program
 from tests.helpers import assert_close, copies, random_args, refuses

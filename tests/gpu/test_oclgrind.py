@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from minimlc.errors import RaceError
 from minimlc.gpusim.launch import launch
+from minimlc.loops.values.errors import RaceError
 from tests.gpu.oclgrind import reports
 from tests.gpu.races import CORRECT, Planted, launches, planted
 from tests.gpu.reports import said

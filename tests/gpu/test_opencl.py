@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.opencl import build as opencl
+from minimlc.targets.opencl import build as opencl
 from tests.gpu.programs import PROGRAMS, add
 from tests.helpers import random_array, refuses
 from tests.schedule.test_threads import INIT, MATMUL, SUM, SUMS, tiled

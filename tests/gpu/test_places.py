@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.gpu.kernels import Barrier, kernels
-from minimlc.codegen.gpu.places import LEAST, places
+from minimlc.loops.ir.walks import statements_in
 from minimlc.recipes.gpu import tensor, tiles
-from minimlc.tir.walks import statements_in
+from minimlc.targets.gpu.kernels import Barrier, kernels
+from minimlc.targets.gpu.places import LEAST, places
 from tests.gpu.nvrtc import compiled, spills
 from tests.gpu.on_cpu import run_on_cpu
 from tests.helpers import random_array, refuses

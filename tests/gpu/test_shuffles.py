@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, kernels
-from minimlc.codegen.gpu.shuffles import Shuffle
-from minimlc.tir.walks import statements_in
+from minimlc.loops.ir.walks import statements_in
+from minimlc.targets.gpu.kernels import Barrier, kernels
+from minimlc.targets.gpu.shuffles import Shuffle
 from tests.gpu.nvrtc import assembly, compiled
 from tests.gpu.on_cpu import run_on_cpu
 from tests.gpu.programs import bound, program

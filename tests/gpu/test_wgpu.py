@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.gpu.emit import emit
-from minimlc.codegen.gpu.wgsl import WGSL
-from minimlc.codegen.opencl import build as opencl
-from minimlc.dtypes import to_numpy
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.targets.gpu.emit import emit
+from minimlc.targets.gpu.wgsl import WGSL
+from minimlc.targets.opencl import build as opencl
 from tests.gpu.programs import PROGRAMS
 from tests.helpers import random_array
 

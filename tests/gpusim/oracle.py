@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 
-from minimlc.codegen.gpu.kernels import Barrier, Kernel, Launches
-from minimlc.errors import RaceError
 from minimlc.gpusim import launch
 from minimlc.gpusim.active import Active
 from minimlc.gpusim.execute import Watch
 from minimlc.gpusim.memory import space_of
-from minimlc.tir.nodes import Store
+from minimlc.loops.ir.nodes import Store
+from minimlc.loops.values.errors import RaceError
+from minimlc.targets.gpu.kernels import Barrier, Kernel, Launches
 from tests.gpu.reports import Apart, Place, Race, said
 
 

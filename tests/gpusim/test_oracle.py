@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier, Launches, kernels
 from minimlc.gpusim import launch
-from minimlc.node import Mutator
-from minimlc.tir.nodes import Seq, Stmt
-from minimlc.tir.walks import statements_in
+from minimlc.loops.ir.nodes import Seq, Stmt
+from minimlc.loops.ir.walks import statements_in
+from minimlc.loops.values.node import Mutator
+from minimlc.targets.gpu.kernels import Barrier, Launches, kernels
 from tests.fuzz.subject import main_of
 from tests.fuzz.threads import scheduled
 from tests.gpu.races import CORRECT, HEAD, launches, planted

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.dtypes import DTYPES, is_float, to_numpy
-from minimlc.node import replace
-from minimlc.run import interpret
-from minimlc.tir.intrinsics import INTRINSICS
-from minimlc.tir.nodes import Cast, Select, intrin, unary
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.intrinsics import INTRINSICS
+from minimlc.loops.ir.nodes import Cast, Select, intrin, unary
+from minimlc.loops.values.dtypes import DTYPES, is_float, to_numpy
+from minimlc.loops.values.node import replace
 from tests.codegen.c_programs import Batch
 from tests.codegen.test_c_ops import all_casts, all_operators, integer_corners
 from tests.codegen.test_llvm_ops import LENGTH, allowed, hard_values

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import minimlc as mlc
-from minimlc.graph.nodes import tensor_types
+from minimlc.graphs.ir.nodes import tensor_types
 from tests.te_runs import whole_numbers
 
 LEGALIZED = (mlc.passes.legalize,)

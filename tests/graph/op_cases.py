@@ -15,11 +15,11 @@ from zlib import crc32
 
 import numpy as np
 
-from minimlc.dtypes import DTYPES, is_float, to_numpy
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import Call, TensorType, Var, tensor_types
-from minimlc.graph.ops import OPS, call_op, evaluate, lower
-from minimlc.module import IRModule
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import Call, TensorType, Var, tensor_types
+from minimlc.graphs.ops import OPS, call_op, evaluate, lower
+from minimlc.loops.values.dtypes import DTYPES, is_float, to_numpy
+from minimlc.loops.values.module import IRModule
 from tests.graph.op_samples import INDEX_RANGE, ROUNDED_UP, SAMPLES, UNIT, WITH_NAN
 
 Shape = tuple[int, ...]

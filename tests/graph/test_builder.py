@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import Call, Constant, TensorType, Tuple, TupleGetItem, Var, constant
-from minimlc.run import interpret
-from minimlc.tir import te
-from minimlc.tir.nodes import binary
-from minimlc.verify import verify
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import Call, Constant, TensorType, Tuple, TupleGetItem, Var, constant
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import binary
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.te import te
 from tests.helpers import refuses
 
 X = Var("x", TensorType((3, 4), "float32"))

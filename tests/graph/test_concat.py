@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.node import nodes_of
-from minimlc.runtime.in_place import joined
+from minimlc.loops.ir.nodes import Binary, PrimFunc, Select
+from minimlc.loops.values.node import nodes_of
 from minimlc.script import R
-from minimlc.tir.nodes import Binary, PrimFunc, Select
+from minimlc.services.native.in_place import joined
 
 
 def module(name: str, shapes, **options) -> mlc.IRModule:

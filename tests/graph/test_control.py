@@ -7,10 +7,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import passes
-from minimlc.graph.nodes import TensorType
-from minimlc.graph.run import flatten
-from minimlc.runtime.executable import NativeGraph
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.graphs.run import flatten
 from minimlc.script import R
+from minimlc.services.runtime.executable import NativeGraph
 from tests.helpers import assert_close, random_array, refuses
 
 F32 = "float32"

@@ -7,9 +7,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import blocks_in
 from minimlc.script import R
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import blocks_in
 from tests.helpers import some_and_more
 
 

@@ -8,11 +8,11 @@ import pytest
 import minimlc as mlc
 from minimlc import op
 from minimlc.deploy.work import runs
-from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import tensor_types
-from minimlc.graph.ops import OPS
+from minimlc.graphs.ir.nodes import tensor_types
+from minimlc.graphs.ops import OPS
+from minimlc.loops.proofs.access import accesses
+from minimlc.loops.values.dtypes import to_numpy
 from minimlc.script import R
-from minimlc.tir.analysis.access import accesses
 from tests.graph.op_cases import Case, samples
 from tests.helpers import random_array, refuses
 from tests.passes.rewriting import module, same_bits, tensor

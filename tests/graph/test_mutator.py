@@ -1,11 +1,11 @@
 import pytest
 
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, TensorType, Var, call_function
-from minimlc.node import structural_equal
-from minimlc.verify import verify
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import Call, TensorType, Var, call_function
+from minimlc.graphs.mutator import Mutator
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.node import structural_equal
 from tests.helpers import assert_same, refuses
 
 X = Var("x", TensorType((3, 4), "float32"))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.dtypes import to_numpy
-from minimlc.graph import op
-from minimlc.graph.nodes import TensorType, Var
-from minimlc.graph.ops import evaluate
+from minimlc.graphs import op
+from minimlc.graphs.ir.nodes import TensorType, Var
+from minimlc.graphs.ops import evaluate
+from minimlc.loops.values.dtypes import to_numpy
 from tests.graph.graph_runs import main
 from tests.helpers import refuses
 

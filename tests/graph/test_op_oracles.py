@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import TensorType, Var
-from minimlc.graph.ops import OPS, call_op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import TensorType, Var
+from minimlc.graphs.ops import OPS, call_op
 from tests.graph.op_cases import Case, cases
 
 try:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import TensorType, Var
-from minimlc.run import interpret
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import TensorType, Var
+from minimlc.loops.interpreter.run import interpret
 from tests.helpers import refuses
 
 TARGETS = ("python", "llvm", *(["c"] if shutil.which("cc") else []))

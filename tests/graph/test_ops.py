@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import TensorType, Var, constant, tensor_types
-from minimlc.graph.ops import OPS, call_op, evaluate
-from minimlc.graph.ops.elementwise import tanh
-from minimlc.graph.ops.record import TABLE, composite
-from minimlc.graph.ops.values import Values
-from minimlc.run import interpret
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import TensorType, Var, constant, tensor_types
+from minimlc.graphs.ops import OPS, call_op, evaluate
+from minimlc.graphs.ops.elementwise import tanh
+from minimlc.graphs.ops.record import TABLE, composite
+from minimlc.graphs.ops.values import Values
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.proofs.verify import verify
 from minimlc.script import R
-from minimlc.verify import verify
 from tests.graph.op_cases import Case, cases
 from tests.helpers import refuses
 

@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.graph.ops import OPS
+from minimlc.graphs.ops import OPS
 from tests.helpers import refuses
 
 KNOWN = {
@@ -77,7 +77,7 @@ def test_keys_of_a_split_differ_and_numbers_do_not_depend_on_the_shape():
 
 
 def test_the_names_are_those_of_the_field():
-    key = mlc.Var("key", mlc.graph.nodes.TensorType((2,), "uint32"))
+    key = mlc.Var("key", mlc.graphs.ir.nodes.TensorType((2,), "uint32"))
     assert op.random.normal(key, shape=(3,)).op == "random_normal"
     assert op.random.bits(key, shape=(3,)).dtype == "uint32"
     refuses("E202", lambda: op.random.bits(mlc.constant([1, 2]), shape=(3,)), "int64")

@@ -7,12 +7,12 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.graph.nodes import Expr, TensorType, TupleType, Var
-from minimlc.graph.ops import OPS
-from minimlc.graph.symbolic import sizes_told, type_at
+from minimlc.graphs.ir.nodes import Expr, TensorType, TupleType, Var
+from minimlc.graphs.ops import OPS
+from minimlc.loops.te import te
 from minimlc.script import R
-from minimlc.sizes import size_of
-from minimlc.tir import te
+from minimlc.services.sizes.sizes import size_of
+from minimlc.services.sizes.symbolic_graphs import sizes_told, type_at
 from tests.graph.op_cases import samples
 from tests.helpers import assert_close, refuses
 

@@ -8,10 +8,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import TensorType
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.loops.te import te
 from minimlc.script import I, R, T
-from minimlc.sizes import size_of
-from minimlc.tir import te
+from minimlc.services.sizes.sizes import size_of
 from tests.helpers import assert_close, random_array, refuses
 
 F32 = "float32"
@@ -109,7 +109,7 @@ def test_one_library_serves_all_sizes(target):
 def test_an_instance_is_compiled_once(monkeypatch):
     lib = mlc.build(mlc.parse(NET), recipes=False)
     lib["main"](*arguments(3))
-    monkeypatch.setattr("minimlc.runtime.families.instance_for", None)
+    monkeypatch.setattr("minimlc.services.sizes.kernels.instance_for", None)
     lib["main"](*arguments(3))
     with pytest.raises(TypeError):
         lib["main"](*arguments(4))
@@ -297,8 +297,8 @@ def test_a_file_has_the_instances_that_were_called(text, tmp_path, monkeypatch):
     assert loaded.names() == lib.names() and mlc.structural_equal(loaded.mod, lib.mod)
     assert repr(loaded["main"]) == repr(lib["main"])
     with monkeypatch.context() as patch:
-        patch.setattr("minimlc.runtime.build.build", None)
-        patch.setattr("minimlc.runtime.build._build_native", None)
+        patch.setattr("minimlc.services.build.build", None)
+        patch.setattr("minimlc.services.build._build_native", None)
         for n, result in expected.items():
             np.testing.assert_array_equal(loaded["main"](*sizes[n]), result)
     np.testing.assert_array_equal(loaded["main"](*sizes[5]), lib["main"](*sizes[5]))

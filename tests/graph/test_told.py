@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import TensorType, TupleGetItem, TupleType
-from minimlc.runtime.families import HalvedGraph
+from minimlc.graphs.ir.nodes import TensorType, TupleGetItem, TupleType
 from minimlc.script import R
-from minimlc.sizes import size_of
+from minimlc.services.sizes.kernels import HalvedGraph
+from minimlc.services.sizes.sizes import size_of
 from tests.helpers import assert_close, refuses
 
 F32 = "float32"
@@ -221,8 +221,8 @@ def test_files_profiles_and_plans(tmp_path, monkeypatch):
     loaded = mlc.load(tmp_path / "lib.mlc")
     assert mlc.structural_equal(loaded.mod, mod)
     with monkeypatch.context() as patch:
-        patch.setattr("minimlc.runtime.build.build", None)
-        patch.setattr("minimlc.runtime.build._build_native", None)
+        patch.setattr("minimlc.services.build.build", None)
+        patch.setattr("minimlc.services.build._build_native", None)
         for got, wanted in zip(loaded["main"](*args), expected, strict=True):
             np.testing.assert_array_equal(got, wanted)
     for got, wanted in zip(loaded["main"](*sparse(2)), lib["main"](*sparse(2)), strict=True):
@@ -356,7 +356,8 @@ def main(x: R.Tensor(("n", 4), "float32"), mask: R.Tensor(("n",), "bool")):
 
 
 def test_verify_and_the_interpreter_look_once(monkeypatch):
-    from minimlc.graph import sized, symbolic
+    from minimlc.graphs.ir import sized
+    from minimlc.services.sizes import symbolic_graphs as symbolic
 
     calls = []
     plain = sized.told_by

@@ -7,10 +7,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te, topi
-from minimlc.graph.nodes import TensorType, TupleType, Var
-from minimlc.graph.ops import OPS, evaluate
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Load
+from minimlc.graphs.ir.nodes import TensorType, TupleType, Var
+from minimlc.graphs.ops import OPS, evaluate
+from minimlc.loops.ir.nodes import Load
+from minimlc.loops.values.node import nodes_of
 from tests.graph.op_cases import cases
 from tests.helpers import refuses
 from tests.te_runs import run

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from minimlc.graph import op
-from minimlc.graph.nodes import (
+from minimlc.graphs import op
+from minimlc.graphs.ir.nodes import (
     Binding,
     BindingBlock,
     Call,
@@ -15,11 +15,11 @@ from minimlc.graph.nodes import (
     call_function,
     call_tir,
 )
-from minimlc.module import IRModule
-from minimlc.node import replace
-from minimlc.tir import te
-from minimlc.tir.nodes import Block, Store
-from minimlc.verify import verify
+from minimlc.loops.ir.nodes import Block, Store
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.te import te
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import replace
 from tests.helpers import refuses
 
 TYPE = TensorType((3, 4), "float32")

@@ -275,8 +275,11 @@ def leaves_machine_code(sch):
     import glob
     from importlib import import_module
 
-    team, cache = import_module("minimlc.runtime.team"), import_module("minimlc.runtime.cache")
-    native, host = import_module("minimlc.runtime.native"), mlc.Target.host()
+    team, cache = (
+        import_module("minimlc.services.threads.team"),
+        import_module("minimlc.services.runtime.cache"),
+    )
+    native, host = import_module("minimlc.services.native.native"), mlc.Target.host()
     about = [*native.surroundings(), host.cpu, host.features]
     key = cache.cache_key(["team", team.text(), *about])
     code = native.backend().compile_object(PLANTED, native.machine_of(host), passes=False)

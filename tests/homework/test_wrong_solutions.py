@@ -215,7 +215,7 @@ def test_an_operator_earns_nothing_however_it_is_lowered(task, kind, notebook):
 def test_an_operators_own_formula_is_taken_away_too(notebook):
     text = (
         "def matmul(n, m, k):\n"
-        "    from minimlc.graph.ops import OPS\n"
+        "    from minimlc.graphs.ops import OPS\n"
         '    A, B = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")\n'
         '    return te.create_prim_func([A, B, OPS["matmul"].lower(A, B)])\n'
     )

@@ -360,7 +360,9 @@ OPERATORS = {
 
 LEGAL = {
     "legalize": "mlc.passes.legalize(graph)",
-    "the module's function": "importlib.import_module('minimlc.passes.legalize').legalize(graph)",
+    "the module's function": (
+        "importlib.import_module('minimlc.graphs.passes.legalize').legalize(graph)"
+    ),
     "the pipeline": "mlc.run_passes(graph, mlc.passes.default_pipeline)",
     "build": "mlc.build(graph, recipes=False).mod",
     "from the package": "__import__('minimlc').passes.legalize(graph)",
@@ -377,7 +379,7 @@ TRICKS = {
     "apply": "return mlc.Schedule(mlc.recipes.apply(sch.mod))",
     "attempt": "return mlc.recipes.attempt(sch, sch.blocks()[0])",
     "the pipeline": "return mlc.Schedule(mlc.run_passes(sch.mod, mlc.passes.default_pipeline))",
-    "build's": "from minimlc.passes import scheduling\nreturn scheduling[0](sch.mod)",
+    "build's": "from minimlc.graphs.passes import scheduling\nreturn scheduling[0](sch.mod)",
     "reload": ('m = sys.modules["minimlc.recipes.matmul"]\nreturn importlib.reload(m).matmul(sch)'),
     "forget and import": (
         'for n in [n for n in sys.modules if "recipes" in n]: del sys.modules[n]\n'

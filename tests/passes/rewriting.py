@@ -3,9 +3,9 @@
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import is_float, to_numpy
-from minimlc.graph.nodes import Call, TensorType, Var
-from minimlc.verify import verify
+from minimlc.graphs.ir.nodes import Call, TensorType, Var
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.dtypes import is_float, to_numpy
 from tests.helpers import random_array
 
 ODD = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -1.5, 2.5, 3.0, 1e-40, 6e4)

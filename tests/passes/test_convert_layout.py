@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import constant
-from minimlc.graph.ops import call_op, evaluate, find_op
-from minimlc.passes import convert_layout
-from minimlc.passes.convert_layout import ELEMENTWISE
+from minimlc.graphs.ir.nodes import constant
+from minimlc.graphs.ops import call_op, evaluate, find_op
+from minimlc.graphs.passes import convert_layout
+from minimlc.services.passes.convert_layout import ELEMENTWISE
 from tests.helpers import assert_same, random_array
 from tests.passes.rewriting import module, operators, settled, tensor
 

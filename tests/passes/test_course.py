@@ -5,14 +5,14 @@ from functools import partial
 import numpy as np
 
 from minimlc import passes
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call, TensorType, Var, call_function
-from minimlc.module import run_passes
-from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc, binary
-from minimlc.verify import verify
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import Call, TensorType, Var, call_function
+from minimlc.graphs.mutator import Mutator
+from minimlc.loops.ir.nodes import PrimFunc, binary
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.te import te
+from minimlc.loops.values.module import run_passes
 from tests.helpers import assert_same
 
 

@@ -7,7 +7,7 @@ from itertools import count
 import numpy as np
 
 import minimlc as mlc
-from minimlc.passes.dispatch import PIECES, chosen, dispatch
+from minimlc.services.dispatch import PIECES, chosen, dispatch
 from tests.helpers import refuses
 
 SOURCE = """
@@ -76,7 +76,8 @@ def test_what_computes_something_else_is_refused():
 
 def test_a_library_s_function_is_there_before_anybody_dispatches():
     """As in a process that loads what another one has dispatched and saved."""
-    code = "from minimlc.registry import get_function as get; print(get('numpy.matmul').__name__)"
+    code = "from minimlc.graphs.ir.registry import get_function as f\n"
+    code += "print(f('numpy.matmul').__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "<lambda>\n", done.stderr[-500:]
 

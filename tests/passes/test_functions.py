@@ -5,11 +5,17 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import TupleGetItem, TupleType, call_dps_packed, call_function, constant
-from minimlc.passes import inline, outline, partition, remove_unused_outputs
-from minimlc.passes import remove_unused_parameters as without_parameters
-from minimlc.passes.pattern import p
-from minimlc.verify import verify
+from minimlc.graphs.ir.nodes import (
+    TupleGetItem,
+    TupleType,
+    call_dps_packed,
+    call_function,
+    constant,
+)
+from minimlc.graphs.passes import inline, outline, partition, remove_unused_outputs
+from minimlc.graphs.passes import remove_unused_parameters as without_parameters
+from minimlc.loops.proofs.verify import verify
+from minimlc.services.patterns.pattern import p
 from tests.helpers import assert_same, refuses
 from tests.passes.rewriting import module, operators, settled, tensor
 

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from minimlc import passes
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.mutator import is_primitive
-from minimlc.graph.nodes import (
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import (
     Call,
     Function,
     TensorType,
@@ -19,13 +18,14 @@ from minimlc.graph.nodes import (
     call_dps_packed,
     call_function,
 )
-from minimlc.module import IRModule, run_passes
-from minimlc.passes.kinds import Kind, kind_of
-from minimlc.run import interpret
-from minimlc.tir import te
-from minimlc.tir.nodes import PrimFunc
-from minimlc.tir.walks import blocks_in
-from minimlc.verify import verify
+from minimlc.graphs.mutator import is_primitive
+from minimlc.graphs.passes.kinds import Kind, kind_of
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.ir.walks import blocks_in
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.te import te
+from minimlc.loops.values.module import IRModule, run_passes
 from tests.graph.op_cases import Case, samples
 from tests.helpers import assert_same, refuses
 

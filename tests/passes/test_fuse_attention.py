@@ -5,9 +5,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import constant
-from minimlc.passes import fuse_attention
-from minimlc.tir.walks import blocks_in
+from minimlc.graphs.ir.nodes import constant
+from minimlc.graphs.passes import fuse_attention
+from minimlc.loops.ir.walks import blocks_in
 from tests.helpers import assert_same, random_array
 from tests.passes.rewriting import module, operators, settled, tensor
 

@@ -5,18 +5,18 @@ import pytest
 
 import minimlc as mlc
 from minimlc import passes, te
-from minimlc.dtypes import to_numpy
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import Constant, TensorType, Var, call_tir, constant
-from minimlc.module import IRModule, run_passes
-from minimlc.passes.pack_constants import pack_constants
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import Constant, TensorType, Var, call_tir, constant
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.proofs.access import accesses
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.module import IRModule, run_passes
 from minimlc.recipes import SCHEDULED
-from minimlc.run import interpret
-from minimlc.schedule import Schedule
 from minimlc.script import parse
-from minimlc.tir.analysis.access import accesses
-from minimlc.verify import verify
+from minimlc.services.passes.pack_constants import pack_constants
 
 pytestmark = pytest.mark.many
 

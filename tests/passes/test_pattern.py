@@ -5,10 +5,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.graph.nodes import TupleGetItem, constant
-from minimlc.node import replace
-from minimlc.passes import eliminate_common_subexpr, remove_unused, rewrite
-from minimlc.passes.pattern import p
+from minimlc.graphs.ir.nodes import TupleGetItem, constant
+from minimlc.graphs.passes import eliminate_common_subexpr, remove_unused, rewrite
+from minimlc.loops.values.node import replace
+from minimlc.services.patterns.pattern import p
 from tests.helpers import assert_same, refuses
 from tests.passes.rewriting import module, operators, settled, tensor
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from minimlc import passes
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import TensorType, TupleGetItem, Var, call_dps_packed, constant
-from minimlc.module import IRModule, run_passes
-from minimlc.node import structural_equal
-from minimlc.registry import register_func
-from minimlc.run import interpret
-from minimlc.runtime.build import build
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import TensorType, TupleGetItem, Var, call_dps_packed, constant
+from minimlc.graphs.ir.registry import register_func
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.module import IRModule, run_passes
+from minimlc.loops.values.node import structural_equal
+from minimlc.loops.values.target import Target
 from minimlc.script import parse
-from minimlc.target import Target
-from minimlc.verify import verify
+from minimlc.services.build import build
 from tests.helpers import assert_same, calls
 
 pytestmark = pytest.mark.many

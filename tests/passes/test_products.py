@@ -5,8 +5,13 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes
-from minimlc.graph.nodes import constant
-from minimlc.passes import combine_parallel_matmul, fold_batch_norm, fold_constants, fold_transposes
+from minimlc.graphs.ir.nodes import constant
+from minimlc.graphs.passes import (
+    combine_parallel_matmul,
+    fold_batch_norm,
+    fold_constants,
+    fold_transposes,
+)
 from tests.helpers import assert_same
 from tests.passes.rewriting import keeps_bits, module, operators, settled, tensor
 

@@ -5,9 +5,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.graph.ops.scan import PARALLEL
-from minimlc.passes import scan_by_doubling
+from minimlc.graphs.passes import scan_by_doubling
 from minimlc.script import R
+from minimlc.services.arrays.scan import PARALLEL
 from tests.passes.rewriting import module, odd_inputs, operators, same_bits, settled, tensor
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from minimlc import passes
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import (
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import (
     Call,
     Constant,
     TensorType,
@@ -17,10 +17,10 @@ from minimlc.graph.nodes import (
     call_dps_packed,
     call_function,
 )
-from minimlc.module import pass_name, run_passes
-from minimlc.run import interpret
-from minimlc.tir import te
-from minimlc.verify import verify
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.te import te
+from minimlc.loops.values.module import pass_name, run_passes
 from tests.helpers import assert_same, refuses
 
 TYPE = TensorType((3, 4), "float32")

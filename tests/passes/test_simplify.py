@@ -7,9 +7,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.graph.nodes import TensorType, constant
-from minimlc.passes import simplify
-from minimlc.passes.simplify import RULES
+from minimlc.graphs.ir.nodes import TensorType, constant
+from minimlc.graphs.passes import simplify
+from minimlc.services.passes.simplify import RULES
 from tests.passes.rewriting import keeps_bits, module, operators, same_bits, settled, tensor
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")

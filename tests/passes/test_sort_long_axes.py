@@ -5,11 +5,11 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.dtypes import is_float
-from minimlc.graph.nodes import Call
-from minimlc.passes import sort_long_axes
-from minimlc.passes.sort_long_axes import FEW, OPERATORS
+from minimlc.graphs.ir.nodes import Call
+from minimlc.graphs.passes import sort_long_axes
+from minimlc.loops.values.dtypes import is_float
 from minimlc.script import R
+from minimlc.services.passes.sort_long_axes import FEW, OPERATORS
 from tests.passes.rewriting import (
     module,
     odd_array,

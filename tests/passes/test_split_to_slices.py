@@ -5,8 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.passes import split_to_slices
-from minimlc.passes.split_to_slices import MOST
+from minimlc.graphs.passes import split_to_slices
+from minimlc.services.passes.split_to_slices import MOST
 from tests.helpers import assert_same
 from tests.passes.rewriting import keeps_bits, module, operators, settled, tensor
 

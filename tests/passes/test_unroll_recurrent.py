@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op
-from minimlc.passes import unroll_recurrent
+from minimlc.graphs.passes import unroll_recurrent
 from tests.passes.rewriting import module, operators, settled, tensor
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}

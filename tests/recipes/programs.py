@@ -6,7 +6,7 @@ import numpy as np
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.dtypes import to_numpy
+from minimlc.loops.values.dtypes import to_numpy
 
 SMALL_CACHES = {"l1": 1024, "l2": 4096, "l3": 8192}
 """Caches so small that a program which runs in an instant has several blocks of each kind."""

@@ -8,14 +8,14 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes, te
-from minimlc.codegen.lower import lower
-from minimlc.dtypes import to_numpy
-from minimlc.graph.nodes import TensorType
-from minimlc.node import nodes_of, walk
-from minimlc.schedule import Schedule
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.loops.ir.nodes import Load, Store
+from minimlc.loops.ir.walks import blocks_in, loops_in
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.node import nodes_of, walk
 from minimlc.script import T
-from minimlc.tir.nodes import Load, Store
-from minimlc.tir.walks import blocks_in, loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import arguments, conv2d, interpreted, run, target
 

@@ -5,8 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.graph.ops.scan import PARALLEL
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.loops.ir.walks import blocks_in, loops_in
+from minimlc.services.arrays.scan import PARALLEL
 from tests.recipes.programs import target
 
 pytestmark = pytest.mark.many

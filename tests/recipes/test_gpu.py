@@ -9,10 +9,10 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.codegen.gpu.limits import CUDA_LIMITS, check_limits
+from minimlc.loops.ir.walks import buffers_in
 from minimlc.recipes.gpu import tensor, tiles
-from minimlc.tir.walks import buffers_in
+from minimlc.targets.gpu.kernels import kernels
+from minimlc.targets.gpu.limits import CUDA_LIMITS, check_limits
 from tests.gpu.nvrtc import ARCHITECTURES, compiled, sass, spills
 from tests.helpers import random_array
 from tests.recipes.programs import conv2d, matmul

@@ -5,11 +5,11 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.kernel import machine_of
-from minimlc.dtypes import integer_range, is_float, to_numpy
-from minimlc.schedule import Schedule
-from minimlc.target import Target
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.kernel import machine_of
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.dtypes import integer_range, is_float, to_numpy
+from minimlc.loops.values.target import Target
 from tests.codegen.machines import X86
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, run, target

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.emit import emit_llvm
-from minimlc.codegen.llvm.kernel import machine_of
-from minimlc.codegen.llvm.machine import compile_assembly
-from minimlc.target import Target
+from minimlc.loops.llvm.emit import emit_llvm
+from minimlc.loops.llvm.kernel import machine_of
+from minimlc.loops.llvm.machine import compile_assembly
+from minimlc.loops.values.target import Target
 from tests.codegen.machines import X86
 from tests.codegen.x86_model import run as run_model
 from tests.recipes.programs import run

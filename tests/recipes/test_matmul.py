@@ -8,10 +8,10 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes, te
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.schedule import Schedule
 from minimlc.recipes.tiles import even
-from minimlc.schedule import Schedule
 from minimlc.script import T
-from minimlc.tir.walks import loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import SMALL_CACHES, arguments, interpreted, matmul, run, target
 

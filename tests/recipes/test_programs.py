@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.errors import ScheduleError
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.values.errors import ScheduleError
 from minimlc.script import T, tile
-from minimlc.tir.walks import loops_in
 from tests.helpers import random_args
 from tests.recipes.programs import matmul
 from tests.tile.kernels import CASES

@@ -6,14 +6,14 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes
-from minimlc.codegen.lower import lower
-from minimlc.node import nodes_of, walk
-from minimlc.schedule import Schedule
-from minimlc.schedule.tree import find_block
+from minimlc.loops.ir.nodes import IfThenElse, Load
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.proofs.arith import flat
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.schedule.tree import find_block
+from minimlc.loops.values.node import nodes_of, walk
 from minimlc.script import R
-from minimlc.tir.analysis.arith import flat
-from minimlc.tir.nodes import IfThenElse, Load
-from minimlc.tir.walks import loops_in
 from tests.recipes.programs import arguments, interpreted, run, target
 
 pytestmark = pytest.mark.many

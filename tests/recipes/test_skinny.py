@@ -6,9 +6,9 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import recipes
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.schedule import Schedule
 from minimlc.recipes.skinny import MOST_SUMMED
-from minimlc.schedule import Schedule
-from minimlc.tir.walks import loops_in
 from tests.recipes.programs import interpreted, matmul, run, target
 
 pytestmark = pytest.mark.many

@@ -6,7 +6,7 @@ import pytest
 import minimlc as mlc
 from benchmarks.programs import graph
 from minimlc import op
-from minimlc.tir.walks import loops_in
+from minimlc.loops.ir.walks import loops_in
 from tests.recipes.programs import target
 
 

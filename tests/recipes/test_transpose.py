@@ -5,7 +5,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes, te
-from minimlc.tir.walks import blocks_in, loops_in
+from minimlc.loops.ir.walks import blocks_in, loops_in
 from tests.helpers import refuses
 from tests.recipes.programs import target
 

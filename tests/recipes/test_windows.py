@@ -7,9 +7,9 @@ import pytest
 
 import minimlc as mlc
 from minimlc import op, passes, recipes
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Store
-from minimlc.tir.walks import loops_in
+from minimlc.loops.ir.nodes import Store
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.values.node import nodes_of
 from tests.passes.rewriting import module, tensor
 from tests.recipes.programs import arguments, interpreted, run, target
 

@@ -5,8 +5,8 @@ import sys
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm.kernel import compile_function
-from minimlc.runtime.plan import plan
+from minimlc.graphs.plan import plan
+from minimlc.loops.llvm.kernel import compile_function
 from minimlc.script import I, R, T
 
 assert mlc.__file__.startswith(sys.argv[1])

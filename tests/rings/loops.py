@@ -5,8 +5,8 @@ import sys
 import numpy as np
 
 import minimlc as mlc
-from minimlc.codegen.llvm.kernel import compile_function
-from minimlc.tir import te
+from minimlc.loops.llvm.kernel import compile_function
+from minimlc.loops.te import te
 
 assert mlc.__file__.startswith(sys.argv[1])
 TEXT = """

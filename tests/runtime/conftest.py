@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minimlc.codegen.llvm.kernel import backend
+from minimlc.loops.llvm.kernel import backend
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.schedule import trace
-from minimlc.tir.analysis import dependence, wellformed
+from minimlc.loops.proofs import dependence, wellformed
+from minimlc.loops.schedule import trace
 
 LOOPS = """
 @T.prim_func

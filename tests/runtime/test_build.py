@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.errors import BoundsError, BuildError, CompileError
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.script import T
-from minimlc.target import Target
-from minimlc.tir.nodes import (
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import (
     Alloc,
     Buffer,
     For,
@@ -22,6 +18,10 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
+from minimlc.loops.values.errors import BoundsError, BuildError, CompileError
+from minimlc.loops.values.target import Target
+from minimlc.script import T
+from minimlc.services.build import build
 from tests.helpers import refuses
 
 i, j = Var("i"), Var("j")

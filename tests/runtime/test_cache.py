@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minimlc import files
-from minimlc.codegen.c import compiler as c_compiler
-from minimlc.codegen.c.compiler import compiler
-from minimlc.runtime import cache, native
-from minimlc.runtime.build import build
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.services.build import build
+from minimlc.services.native import native
+from minimlc.services.runtime import cache, files
+from minimlc.targets.c import compiler as c_compiler
+from minimlc.targets.c.compiler import compiler
 
 
 def square() -> PrimFunc:
@@ -228,7 +228,7 @@ posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users and modes a
 
 @posix
 @pytest.mark.parametrize(
-    "file", ["node.py", "codegen/llvm/stmt.py", "tir/math/functions.py", "recipes/conv.py"]
+    "file", ["node.py", "loops/llvm/stmt.py", "loops/math/functions.py", "recipes/conv.py"]
 )
 def test_a_changed_compiler_finds_no_old_code(tmp_path, monkeypatch, file):
     """Whichever of its files changed, in a folder of a folder too."""
@@ -396,8 +396,9 @@ def test_the_null_device_keeps_nothing(monkeypatch, compilations):
 
 PARALLEL = """
 import numpy as np
-from minimlc.runtime import cache, team
-from minimlc.runtime.build import build
+from minimlc.services.runtime import cache
+from minimlc.services.threads import team
+from minimlc.services.build import build
 from minimlc.script import parse
 load, used = cache.load_entry, []
 cache.load_entry = team.load_entry = lambda key: used.append(key) or load(key)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.target import Target
 from minimlc.machine.cache_model import Cache, levels_of, simulate
-from minimlc.target import Target
 
 N = 64
 ROWS = np.arange(N * N) * 4

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from minimlc.arguments import address_of
-from minimlc.errors import CallError, CompileError
-from minimlc.runtime.build import build
-from minimlc.runtime.library import Library
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, seq, store
+from minimlc.loops.ir.arguments import address_of
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, index, seq, store
+from minimlc.loops.values.errors import CallError, CompileError
+from minimlc.services.build import build
+from minimlc.services.runtime.library import Library
 from tests.helpers import refuses
 
 

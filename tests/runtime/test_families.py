@@ -8,7 +8,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc.script import R
-from minimlc.sizes import size_of
+from minimlc.services.sizes.sizes import size_of
 
 RNG = np.random.default_rng(7)
 WEIGHTS = [RNG.standard_normal(shape, "float32") for shape in ((40, 24), (40, 40), (24, 40))]
@@ -112,7 +112,7 @@ def test_packed_weights_are_one_array(cache, folder):
 
 
 def test_an_entry_that_is_forgotten_costs_time_alone(monkeypatch, scheduled):
-    monkeypatch.setattr("minimlc.runtime.cache.MOST_KEPT", 1)
+    monkeypatch.setattr("minimlc.services.runtime.cache.MOST_KEPT", 1)
     main = mlc.build(decoder(), cache=False)["main"]
     for n in (5, 6):
         expected = mlc.build(decoder(n), cache=False)["main"](*arguments(n))

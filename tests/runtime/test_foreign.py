@@ -6,14 +6,14 @@ import sys
 import numpy as np
 import pytest
 
-from minimlc.codegen.llvm import kernel
-from minimlc.graph.nodes import Function
-from minimlc.runtime import native
-from minimlc.runtime.build import build
-from minimlc.runtime.cache import load_entry
-from minimlc.runtime.foreign import missing_features
+from minimlc.graphs.ir.nodes import Function
+from minimlc.loops.llvm import kernel
+from minimlc.loops.values.target import Target
 from minimlc.script import I, R
-from minimlc.target import Target
+from minimlc.services.build import build
+from minimlc.services.native import native
+from minimlc.services.runtime.cache import load_entry
+from minimlc.services.runtime.foreign import missing_features
 from tests.codegen.machines import X86
 from tests.helpers import refuses
 from tests.runtime.test_cache import square

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from minimlc.errors import CompileError
-from minimlc.graph import op
-from minimlc.graph.builder import BlockBuilder
-from minimlc.graph.nodes import (
+from minimlc.graphs import op
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import (
     TensorType,
     Tuple,
     TupleGetItem,
@@ -21,15 +20,16 @@ from minimlc.graph.nodes import (
     call_tir,
     constant,
 )
-from minimlc.module import IRModule
-from minimlc.passes import legalize
-from minimlc.registry import register_func
-from minimlc.run import interpret
-from minimlc.runtime.build import build
-from minimlc.runtime.executable import NativeGraph, SteppedGraph
-from minimlc.runtime.plan import plan
-from minimlc.tir.nodes import Buffer, For, PrimFunc, index, seq, store
-from minimlc.tir.nodes import Var as LoopVar
+from minimlc.graphs.ir.registry import register_func
+from minimlc.graphs.passes import legalize
+from minimlc.graphs.plan import plan
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, index, seq, store
+from minimlc.loops.ir.nodes import Var as LoopVar
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.services.build import build
+from minimlc.services.runtime.executable import NativeGraph, SteppedGraph
 from tests.helpers import assert_close, refuses
 
 T8 = TensorType((8,), "float32")

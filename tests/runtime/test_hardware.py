@@ -5,13 +5,13 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.codegen.llvm.kernel import machine_of
-from minimlc.codegen.llvm.machine import compile_object
-from minimlc.codegen.llvm.value import symbol
+from minimlc.loops.llvm.kernel import machine_of
+from minimlc.loops.llvm.machine import compile_object
+from minimlc.loops.llvm.value import symbol
+from minimlc.loops.schedule import Schedule
+from minimlc.loops.values.target import Target
 from minimlc.machine import hardware
 from minimlc.machine.hardware import TRIED, passes, trial_of, trusted, works
-from minimlc.schedule import Schedule
-from minimlc.target import Target
 from tests.codegen.machines import X86
 from tests.recipes.test_lowprec import arguments, exact, product
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.arguments import Arguments, Parameter
-from minimlc.dtypes import DTYPES, to_numpy
-from minimlc.errors import CallError
-from minimlc.runtime.build import build
-from minimlc.runtime.library import Library
-from minimlc.tir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.loops.ir.arguments import Arguments, Parameter
+from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, index, store
+from minimlc.loops.values.dtypes import DTYPES, to_numpy
+from minimlc.loops.values.errors import CallError
+from minimlc.services.build import build
+from minimlc.services.runtime.library import Library
 from tests.helpers import refuses
 from tests.runtime.test_call import arrays, scale
 

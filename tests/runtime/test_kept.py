@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph.nodes import Constant, Function
-from minimlc.runtime import cache, kept, stubs
-from minimlc.runtime.build import build
+from minimlc.graphs.ir.nodes import Constant, Function
 from minimlc.script import R
+from minimlc.services.build import build
+from minimlc.services.caches import kept, stubs
+from minimlc.services.runtime import cache
 
 RNG = np.random.default_rng(7)
 WEIGHTS = [RNG.standard_normal(shape, "float32") for shape in ((10, 24), (10, 10), (40, 10))]
@@ -34,7 +35,7 @@ def network(last: str = "relu", scale: float = 1.0, name: str = "x") -> mlc.IRMo
 X = RNG.standard_normal((3, 24), "float32")
 
 
-def same(mod: mlc.IRModule, library: mlc.runtime.library.Library) -> None:
+def same(mod: mlc.IRModule, library: mlc.services.runtime.library.Library) -> None:
     """Whether a library computes what one does that was built without the cache."""
     expected = build(mod, cache=False)["main"](X)
     np.testing.assert_array_equal(library["main"](X), expected)
@@ -45,7 +46,7 @@ def same(mod: mlc.IRModule, library: mlc.runtime.library.Library) -> None:
 def passes(monkeypatch) -> list[str]:
     """The names of the passes that ran."""
     names: list[str] = []
-    for part in (stubs, sys.modules["minimlc.runtime.build"]):
+    for part in (stubs, sys.modules["minimlc.services.build"]):
         real = part.run_passes
 
         def noted(mod, steps, real=real):
@@ -68,7 +69,7 @@ def test_the_second_build_runs_no_pass(folder, compilations, passes):
 
 def test_what_will_work_in_place_is_compiled_beside_the_schedules(folder, compilations):
     """Not at the end, when no text is left to write: the plan comes after all schedules."""
-    before, linked = [], sys.modules["minimlc.runtime.build"].compile_native
+    before, linked = [], sys.modules["minimlc.services.build"].compile_native
 
     def noted(codes, *args, jobs, **options):
         before.append(({*jobs}, codes))
@@ -83,7 +84,7 @@ def test_what_will_work_in_place_is_compiled_beside_the_schedules(folder, compil
         z = bb.emit(mlc.op.add(mlc.op.linear(z, w[2]), y))
         bb.emit_func_output(bb.emit(mlc.op.linear(z, w[3])))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["minimlc.runtime.build"], "compile_native", noted)
+        patch.setattr(sys.modules["minimlc.services.build"], "compile_native", noted)
         library = build(bb.get())
     ((jobs, codes),) = before
     in_place = [func for func in codes.values() if "in_place" in dict(func.attrs)]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm import kernel
-from minimlc.codegen.llvm.machine import compile_object
+from minimlc.loops.llvm import kernel
+from minimlc.loops.llvm.machine import compile_object
 from tests.runtime.memory import LOOPS, graph, left_behind, loops
 
 pytestmark = pytest.mark.skipif(

@@ -12,15 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from minimlc.codegen.llvm.kernel import backend, entry_point, link, machine_of
-from minimlc.codegen.llvm.value import symbol
-from minimlc.errors import CompileError
-from minimlc.runtime import parallel
-from minimlc.runtime.build import build
-from minimlc.runtime.native import Unit
-from minimlc.runtime.team import Team
-from minimlc.target import Target
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     Alloc,
     Binary,
     Buffer,
@@ -32,6 +24,14 @@ from minimlc.tir.nodes import (
     seq,
     store,
 )
+from minimlc.loops.llvm.kernel import backend, entry_point, link, machine_of
+from minimlc.loops.llvm.value import symbol
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.target import Target
+from minimlc.services.build import build
+from minimlc.services.native.native import Unit
+from minimlc.services.threads import parallel
+from minimlc.services.threads.team import Team
 
 
 @pytest.fixture(autouse=True)
@@ -257,8 +257,8 @@ def test_a_forked_child_can_compute(runtime):
 FORKING = """
 import os, sys
 import numpy as np
-from minimlc.runtime import parallel
-from minimlc.runtime.build import build
+from minimlc.services.threads import parallel
+from minimlc.services.build import build
 from tests.runtime.test_parallel import check, nested, use_threads
 kind = sys.argv[1]
 if kind == "pool":
@@ -312,8 +312,8 @@ def test_a_forked_child_can_have_threads_again(kind):
 BOTH = """
 import os, signal, threading, time
 import numpy as np
-from minimlc.runtime import parallel
-from minimlc.runtime.build import build
+from minimlc.services.threads import parallel
+from minimlc.services.build import build
 from tests.runtime.test_parallel import use_threads
 from tests.runtime.test_process import squares
 call = build(squares(1 << 12), cache=False)["main"]
@@ -360,7 +360,7 @@ def test_a_child_and_its_parent_compute_at_once():
 
 SIGNALS = """
 import os, signal
-from minimlc.runtime.build import build
+from minimlc.services.build import build
 from tests.runtime.test_parallel import check, nested, use_threads
 lib = build(nested(), cache=False)
 use_threads(3)

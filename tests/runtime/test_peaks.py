@@ -3,7 +3,7 @@
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.llvm.machine import Machine, compile_assembly
+from minimlc.loops.llvm.machine import Machine, compile_assembly
 from minimlc.machine.peaks import _fma_text, fma_loop
 from tests.codegen.machines import OLDEST, USUAL, X86
 

@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from minimlc.tir.nodes import Alloc, Buffer, For, PrimFunc, Var, index, seq, store
+from minimlc.loops.ir.nodes import Alloc, Buffer, For, PrimFunc, Var, index, seq, store
 
 PRELUDE = """
 import numpy as np
-from minimlc.runtime import parallel
-from minimlc.runtime.build import build
+from minimlc.services.threads import parallel
+from minimlc.services.build import build
 from tests.runtime.test_process import many_buffers, squares
 """
 

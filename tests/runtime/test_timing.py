@@ -5,10 +5,10 @@ import gc
 import numpy as np
 import pytest
 
-from minimlc.errors import CompileError
-from minimlc.runtime.build import build
-from minimlc.runtime.timing import Timing, seconds_text, time
-from minimlc.tir.nodes import Buffer, PrimFunc, store
+from minimlc.loops.ir.nodes import Buffer, PrimFunc, store
+from minimlc.loops.values.errors import CompileError
+from minimlc.services.build import build
+from minimlc.services.runtime.timing import Timing, seconds_text, time
 from tests.helpers import refuses
 
 

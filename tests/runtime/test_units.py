@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from minimlc.codegen.llvm.kernel import backend, machine_of
-from minimlc.module import IRModule
-from minimlc.runtime import cache
-from minimlc.runtime.build import build
+from minimlc.loops.llvm.kernel import backend, machine_of
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.target import Target
 from minimlc.script import parse
-from minimlc.target import Target
+from minimlc.services.build import build
+from minimlc.services.runtime import cache
 
 LAYERS = """
 @I.ir_module

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.graph.run import flatten
-from minimlc.runtime.in_place import joined, views
-from minimlc.runtime.plan import plan
+from minimlc.graphs.plan import plan
+from minimlc.graphs.run import flatten
+from minimlc.services.native.in_place import joined, views
 from tests.deploy.test_memory import check
 
 pytestmark = pytest.mark.many
@@ -27,7 +27,7 @@ def network(make, *shapes, dtype="float32"):
 
 def pieces(bb, x, count, axis=0):
     parts = bb.emit(op.split(x, indices_or_sections=count, axis=axis))
-    return [bb.emit(mlc.graph.nodes.TupleGetItem(parts, n)) for n in range(count)]
+    return [bb.emit(mlc.graphs.ir.nodes.TupleGetItem(parts, n)) for n in range(count)]
 
 
 def steps_of(mod):
@@ -113,7 +113,7 @@ def test_what_begins_on_no_cache_line_is_copied(shape, axis):
 
 def test_pieces_that_are_results_are_arrays_of_their_own():
     def make(bb, x):
-        return mlc.graph.nodes.Tuple(tuple(pieces(bb, bb.emit(op.softmax(x)), 10)))
+        return mlc.graphs.ir.nodes.Tuple(tuple(pieces(bb, bb.emit(op.softmax(x)), 10)))
 
     agrees(network(make, (10, 64)), some(10, 64))
 
@@ -275,7 +275,7 @@ def test_what_can_be_no_part_is_copied(which):
             return op.softmax(bb.emit(op.concat(pieces(bb, bb.emit(op.softmax(x)), 10), axis=0)))
         if which == "result":
             whole = bb.emit(op.concat(rows, axis=0))
-            return mlc.graph.nodes.Tuple((whole, rows[3]))
+            return mlc.graphs.ir.nodes.Tuple((whole, rows[3]))
         return op.softmax(bb.emit(op.concat(rows, axis=1)))
 
     mod = network(make, (10, 64))

@@ -4,7 +4,7 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.schedule import Trace
+from minimlc.loops.schedule import Trace
 from tests.helpers import refuses
 
 TEXT = """@T.prim_func

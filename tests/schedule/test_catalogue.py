@@ -5,8 +5,8 @@ import re
 import pytest
 
 import minimlc as mlc
-from minimlc.errors import MAX_LINES, is_runnable
-from minimlc.node import walk
+from minimlc.loops.values.errors import MAX_LINES, is_runnable
+from minimlc.loops.values.node import walk
 from tests.schedule.catalogue import CATALOGUE, OUTSIDE, X, message, snapshots
 
 NAMES = sorted(CATALOGUE)

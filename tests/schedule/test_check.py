@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.node import Mutator, replace
-from minimlc.schedule import PRIMITIVES
-from minimlc.schedule.net.shrink import shrunk, smaller
-from minimlc.schedule.primitive import KEEPS_ORDER
-from minimlc.schedule.tree import find_block, find_loop
-from minimlc.tir.equivalence.compare import BUDGET, cost, inputs
-from minimlc.tir.nodes import Binary, Block, Load, Select, Store, Var, const
+from minimlc.loops.ir.nodes import Binary, Block, Load, Select, Store, Var, const
+from minimlc.loops.schedule import PRIMITIVES
+from minimlc.loops.schedule.primitive import KEEPS_ORDER
+from minimlc.loops.schedule.tree import find_block, find_loop
+from minimlc.loops.values.node import Mutator, replace
+from minimlc.services.equivalence.compare import BUDGET, cost, inputs
+from minimlc.services.net.shrink import shrunk, smaller
 from tests.helpers import refuses
 from tests.schedule.programs import Chain, MatmulRelu
 

@@ -6,9 +6,9 @@ import weakref
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule import PRIMITIVES, finish
-from minimlc.schedule.finish import proven
-from minimlc.schedule.primitive import put_off
+from minimlc.loops.schedule import PRIMITIVES, finish
+from minimlc.loops.schedule.finish import proven
+from minimlc.loops.schedule.primitive import put_off
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 from tests.schedule.programs import MatmulRelu

@@ -1,9 +1,9 @@
 """cache_read, cache_write, cache_inplace, reindex."""
 
 import minimlc as mlc
-from minimlc.codegen.lower import lower
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.proofs.access import accesses
 from minimlc.script import I, T
-from minimlc.tir.analysis.access import accesses
 from tests.helpers import assert_same, refuses
 from tests.schedule.programs import Chain, MatmulRelu, Scan, Stencil
 

@@ -3,7 +3,7 @@
 import pytest
 
 import minimlc as mlc
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.helpers import assert_same, random_args, refuses
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.lower import lower
-from minimlc.module import IRModule
-from minimlc.tir.nodes import PrimFunc
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.values.module import IRModule
 from tests.helpers import assert_close, assert_same, copies, random_args, refuses
 
 HEAD = '@T.prim_func\ndef main(A: T.Buffer((8, 4), "int32"), C: T.Buffer((8,), "int32")):\n'

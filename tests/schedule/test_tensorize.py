@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule.tensor.intrin import checked
 from minimlc.script import I, T
+from minimlc.services.tensor.intrin import checked
 from tests.helpers import assert_same, refuses
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.run import interpret
-from minimlc.schedule import Schedule
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.schedule import Schedule
 from tests.helpers import assert_same, refuses
 
 SUM = """

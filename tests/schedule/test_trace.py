@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule import PRIMITIVES
-from minimlc.schedule import loops as loop_rules
-from minimlc.schedule.calls import frozen
-from minimlc.schedule.trace import MOST_STEPS, MOST_TEXT, Decided
+from minimlc.loops.schedule import PRIMITIVES
+from minimlc.loops.schedule import loops as loop_rules
+from minimlc.loops.schedule.calls import frozen
+from minimlc.loops.schedule.trace import MOST_STEPS, MOST_TEXT, Decided
 from tests.helpers import assert_same, refuses
 from tests.schedule.programs import Chain, MatmulRelu
 

@@ -5,7 +5,7 @@ blocks, and on blocks beside others or inside of them. What is near and wrong st
 import pytest
 
 import minimlc as mlc
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.script import T, tile
-from minimlc.tir.nodes import PrimFunc
 
 Arrays = list[np.ndarray]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 from minimlc.script import T, tile
 from tests.helpers import refuses
 

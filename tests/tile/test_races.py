@@ -53,7 +53,7 @@ def zeros(func):
 
 @pytest.mark.parametrize("schedule", ["none", "recipe"])
 @pytest.mark.parametrize("name", RACES)
-@pytest.mark.filterwarnings("ignore::minimlc.errors.RaceWarning")
+@pytest.mark.filterwarnings("ignore::minimlc.loops.values.errors.RaceWarning")
 def test_the_simulator_finds_programs_that_race(name, schedule):
     mod = mlc.IRModule.of({"main": RACES[name]})
     mod = mlc.recipes.apply(mod, "cuda") if schedule == "recipe" else mod

@@ -7,10 +7,7 @@ from operator import add, floordiv, mod, mul, sub
 
 import pytest
 
-from minimlc.tir.analysis.arith import EVERYTHING, expression, linear, recombined
-from minimlc.tir.analysis.ranges import Ranges
-from minimlc.tir.analysis.simplify import simplify
-from minimlc.tir.nodes import (
+from minimlc.loops.ir.nodes import (
     Binary,
     Buffer,
     Cast,
@@ -23,6 +20,9 @@ from minimlc.tir.nodes import (
     index,
     substitute,
 )
+from minimlc.loops.proofs.arith import EVERYTHING, expression, linear, recombined
+from minimlc.loops.proofs.ranges import Ranges
+from minimlc.loops.proofs.simplify import simplify
 
 OPERATORS = {"+": add, "-": sub, "*": mul, "//": floordiv, "%": mod}
 

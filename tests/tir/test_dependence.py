@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minimlc.tir.analysis.access import Access
-from minimlc.tir.analysis.dependence import Conflict
-from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.nodes import Binary, Buffer, Expr, For, Seq, Var, index
+from minimlc.loops.ir.nodes import Binary, Buffer, Expr, For, Seq, Var, index
+from minimlc.loops.proofs.access import Access
+from minimlc.loops.proofs.dependence import Conflict
+from minimlc.loops.proofs.points import evaluate
 
 OFFSETS = {"0": 0, "+": 1, "-": -1}
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from minimlc.tir.analysis.index_map import IndexMap
-from minimlc.tir.analysis.points import evaluate
+from minimlc.loops.proofs.points import evaluate
+from minimlc.services.layouts.index_map import IndexMap
 from tests.helpers import refuses
 
 

@@ -7,10 +7,10 @@ from functools import reduce
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.lower import lower
-from minimlc.node import replace
-from minimlc.tir.analysis.polyhedra import Inequality, Undecided, solution
-from minimlc.tir.nodes import Block, For, Seq
+from minimlc.loops.ir.nodes import Block, For, Seq
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.proofs.polyhedra import Inequality, Undecided, solution
+from minimlc.loops.values.node import replace
 from tests.helpers import refuses
 
 HEAD = """
@@ -429,7 +429,7 @@ def condition(rng: random.Random, depth: int = 2) -> str:
 @pytest.mark.parametrize("seed", range(150))
 def test_proofs_alone_decide_as_trying_all_iterations_does(seed, monkeypatch):
     """Nothing is tried for large extents; here nothing is tried at all."""
-    monkeypatch.setattr("minimlc.tir.analysis.inside.points", lambda item: None)
+    monkeypatch.setattr("minimlc.loops.proofs.inside.points", lambda item: None)
     rng = random.Random(seed)
     for _ in range(4):
         guard, size = condition(rng), rng.randrange(2, 14)

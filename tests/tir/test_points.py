@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from minimlc.loops.ir.nodes import Var, binary
+from minimlc.loops.proofs.points import evaluate
+from minimlc.loops.proofs.verify import verify
 from minimlc.script import parse
-from minimlc.tir.analysis.points import evaluate
-from minimlc.tir.nodes import Var, binary
-from minimlc.verify import verify
 from tests.helpers import refuses
 
 SATURATED = """

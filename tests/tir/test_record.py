@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.codegen.lower import lower
-from minimlc.errors import BoundsError
+from minimlc.loops.lower.lower import lower
+from minimlc.loops.values.errors import BoundsError
 from minimlc.machine.record import Touch, record
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import te
-from minimlc.node import nodes_of
-from minimlc.tir.nodes import Block
+from minimlc.loops.ir.nodes import Block
+from minimlc.loops.values.node import nodes_of
 from tests.helpers import refuses
 from tests.te_runs import run
 

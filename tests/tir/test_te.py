@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from minimlc import IRModule
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CompileError
-from minimlc.node import structural_equal, walk
-from minimlc.run import interpret
+from minimlc.loops.interpreter.run import interpret
+from minimlc.loops.ir.nodes import Block, For, binary, intrin
+from minimlc.loops.te import te
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.node import structural_equal, walk
 from minimlc.script import T
-from minimlc.tir import te
-from minimlc.tir.nodes import Block, For, binary, intrin
 from tests.helpers import random_array, refuses
 
 A = te.placeholder((4, 6), name="A")

@@ -9,8 +9,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import IRModule, te
-from minimlc.node import nodes_of, structural_equal
-from minimlc.tir.nodes import Block
+from minimlc.loops.ir.nodes import Block
+from minimlc.loops.values.node import nodes_of, structural_equal
 from tests.helpers import assert_same, refuses
 from tests.te_runs import run
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.node import Mutator, Node, replace, walk
-from minimlc.tir.equivalence.compare import BUDGET, cost, inputs
-from minimlc.tir.execute import execute
-from minimlc.tir.nodes import Block, PrimFunc, Seq, Stmt, Store
+from minimlc.loops.interpreter.execute import execute
+from minimlc.loops.ir.nodes import Block, PrimFunc, Seq, Stmt, Store
+from minimlc.loops.values.node import Mutator, Node, replace, walk
+from minimlc.services.equivalence.compare import BUDGET, cost, inputs
 from tests.corpus.case import Case
 from tests.fuzz.programs import PROGRAMS
 from tests.fuzz.schedules import subject_of

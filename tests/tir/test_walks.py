@@ -1,9 +1,9 @@
 """Walks over statements forget nothing, and keep the order of the program."""
 
 import minimlc as mlc
-from minimlc.node import nodes_of, walk
-from minimlc.tir import nodes as tir
-from minimlc.tir.walks import blocks_in, buffers_in, inner_stmts, loops_in, statements_in
+from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir.walks import blocks_in, buffers_in, inner_stmts, loops_in, statements_in
+from minimlc.loops.values.node import nodes_of, walk
 
 OWN_BUFFER = mlc.parse("""
 @I.ir_module

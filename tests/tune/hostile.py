@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from minimlc.runtime.build import register_target
+from minimlc.services.build import register_target
 from minimlc.tune.serve import main
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 import minimlc as mlc
-from minimlc.dtypes import to_numpy
+from minimlc.loops.values.dtypes import to_numpy
 from minimlc.tune.records import Candidate, Result
 
 

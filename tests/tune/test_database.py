@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule import Trace
+from minimlc.loops.ir.walks import loops_in
+from minimlc.loops.schedule import Trace
 from minimlc.script import I, R
-from minimlc.tir.walks import loops_in
 from minimlc.tune import Candidate, Database, Result, use
 from minimlc.tune.attempt import host
 from tests.fuzz.kills import check

@@ -7,8 +7,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
-from minimlc.node import replace
-from minimlc.tir.nodes import Seq
+from minimlc.loops.ir.nodes import Seq
+from minimlc.loops.values.node import replace
 from minimlc.tune.features import NAMES, features, measures
 from tests.fuzz.spaces import drawn
 from tests.recipes.programs import matmul, target

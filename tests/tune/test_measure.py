@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule import Trace
+from minimlc.loops.schedule import Trace
 from minimlc.script import R
 from minimlc.tune import attempt, measure
 from minimlc.tune.attempt import MOST_SAMPLES, samples

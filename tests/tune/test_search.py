@@ -6,8 +6,8 @@ from math import log2
 import pytest
 
 import minimlc as mlc
-from minimlc.schedule.primitive import Chance
-from minimlc.target import Target
+from minimlc.loops.schedule.primitive import Chance
+from minimlc.loops.values.target import Target
 from minimlc.tune import Result, Tuned, TuneError, search
 from minimlc.tune.spaces import program, usual
 from tests.helpers import refuses

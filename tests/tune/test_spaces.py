@@ -6,8 +6,8 @@ import pytest
 
 import minimlc as mlc
 from minimlc import recipes
+from minimlc.loops.schedule.primitive import Chance
 from minimlc.recipes.views import Draft
-from minimlc.schedule.primitive import Chance
 from minimlc.tune.spaces import candidate, program, siblings, usual
 from tests.fuzz.spaces import fault
 from tests.recipes.programs import matmul, target

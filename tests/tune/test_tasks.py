@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
-from minimlc.passes.dispatch import chosen
 from minimlc.script import R
+from minimlc.services.dispatch import chosen
 from minimlc.tune import search_model, tasks
 from tests.helpers import refuses
 from tests.tune.stand_in import InProcess, Pretended, Remembered

@@ -6,8 +6,8 @@ from minimlc_widgets import AccessHeatmap, Cache
 from minimlc_widgets.grids import Grid, grid_of, runs
 
 import minimlc as mlc
-from minimlc.errors import CompileError
-from minimlc.tir.nodes import Buffer
+from minimlc.loops.ir.nodes import Buffer
+from minimlc.loops.values.errors import CompileError
 from tests.widgets.values import module, product
 
 SUM = """

@@ -5,8 +5,8 @@ from minimlc_widgets import TARGETS, AsmView, machine_code
 from minimlc_widgets.assembly import VECTOR, assembly_tokens, innermost_loops, llvm_tokens
 
 import minimlc as mlc
-from minimlc.errors import CompileError
-from minimlc.tir import te
+from minimlc.loops.te import te
+from minimlc.loops.values.errors import CompileError
 from tests.widgets.values import module, product
 
 

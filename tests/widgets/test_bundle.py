@@ -12,7 +12,7 @@ import minimlc_widgets
 import pytest
 from minimlc_widgets import bundle, mimebundle
 
-from minimlc.module import History
+from minimlc.loops.values.module import History
 from tests.widgets.values import Timing, history, module, schedule
 
 ROOT = Path(__file__).resolve().parents[2]

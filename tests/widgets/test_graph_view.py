@@ -8,8 +8,8 @@ from minimlc_widgets import GraphView
 from minimlc_widgets.graphs import Drawing
 
 import minimlc as mlc
-from minimlc.errors import CompileError
-from minimlc.passes import fuse_ops, legalize
+from minimlc.graphs.passes import fuse_ops, legalize
+from minimlc.loops.values.errors import CompileError
 from tests.deploy.graphs import graph, mlp, op, transformer
 from tests.widgets.values import net, timed
 

@@ -4,8 +4,8 @@ import pytest
 from minimlc_widgets import LoopNest, loop_nest
 
 import minimlc as mlc
-from minimlc.errors import CompileError
-from minimlc.tir import te
+from minimlc.loops.te import te
+from minimlc.loops.values.errors import CompileError
 from tests.widgets.values import module, product
 
 TRANSPOSE = mlc.parse("""

@@ -6,8 +6,8 @@ from minimlc_widgets import GraphView, MemoryTimeline, ProfileView, bundle, mime
 
 import minimlc as mlc
 from minimlc.deploy.memory import MemoryPlan, PlannedValue
-from minimlc.errors import CompileError
-from minimlc.graph.nodes import TensorType
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.loops.values.errors import CompileError
 from tests.deploy.graphs import mlp
 from tests.widgets.values import memory_plan, net, timed
 

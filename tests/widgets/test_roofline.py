@@ -5,7 +5,7 @@ import re
 import pytest
 from minimlc_widgets import Roofline
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 from minimlc.machine.peaks import Peaks
 from tests.widgets.values import Timing
 

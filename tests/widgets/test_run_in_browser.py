@@ -7,7 +7,7 @@ import pytest
 from minimlc_widgets import RunInBrowser
 
 import minimlc as mlc
-from minimlc.errors import BuildError, CallError, CompileError
+from minimlc.loops.values.errors import BuildError, CallError, CompileError
 from tests.gpu.programs import add, softmax, twice
 from tests.gpusim import programs
 from tests.widgets.values import arguments

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from minimlc_widgets import SearchProgress, mimebundle
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 from minimlc.tune import Result
 from tests.widgets.values import RESULTS, Timing, ok, tuned
 

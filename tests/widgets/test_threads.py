@@ -7,8 +7,8 @@ import pytest
 from minimlc_widgets import Threads
 
 import minimlc as mlc
-from minimlc.codegen.gpu.kernels import Barrier
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
+from minimlc.targets.gpu.kernels import Barrier
 from tests.gpu.programs import product_shared, twice
 from tests.gpusim import programs
 

@@ -30,9 +30,9 @@ from minimlc_widgets import (
 )
 
 import minimlc as mlc
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import History
 from minimlc.machine.peaks import Peaks
-from minimlc.module import History
 from tests.gpusim import programs
 from tests.helpers import refuses
 from tests.widgets.values import (

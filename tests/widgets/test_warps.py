@@ -5,8 +5,8 @@ import pytest
 from minimlc_widgets import Banks, Occupancy, Transactions
 from minimlc_widgets.warps import bytes_of, served
 
-from minimlc.errors import CompileError
 from minimlc.gpusim.transactions import Warps
+from minimlc.loops.values.errors import CompileError
 from tests.gpusim import programs
 from tests.widgets.values import profile
 

@@ -9,10 +9,10 @@ from minimlc.deploy.memory import MemoryPlan, PlannedValue
 from minimlc.deploy.profile import KernelTime
 from minimlc.deploy.profile import Profile as Times
 from minimlc.gpusim.profile import Profile
-from minimlc.graph.nodes import TensorType
-from minimlc.module import History, IRModule, Step
-from minimlc.schedule.schedule import Schedule
-from minimlc.tir import te
+from minimlc.graphs.ir.nodes import TensorType
+from minimlc.loops.schedule.schedule import Schedule
+from minimlc.loops.te import te
+from minimlc.loops.values.module import History, IRModule, Step
 from minimlc.tune import Result, Tuned
 
 

@@ -35,7 +35,7 @@ from minimlc.frontends.tvm.finder import install, modules, uninstall
 from minimlc.frontends.tvm.ir import transform
 from minimlc.frontends.tvm.nd import context, cpu, device
 from minimlc.frontends.tvm.runtime import get_global_func, register_func, register_global_func
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule
 
 s_tir = tirx = tir
 __version__ = "0.0 (the names of TVM on minimlc)"

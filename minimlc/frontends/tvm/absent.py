@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from minimlc.errors import CompileError, did_you_mean, near_misses
+from minimlc.loops.values.errors import CompileError, did_you_mean, near_misses
 
 _TABLE = Path(__file__).with_suffix(".txt").read_text("utf-8")
 """A line for each text: what to use <- modules, each with its names."""

@@ -6,12 +6,12 @@ from typing import Any
 from minimlc.frontends.tvm import te
 from minimlc.frontends.tvm.runtime import Module
 from minimlc.frontends.tvm.target import Target
-from minimlc.graph.mutator import Mutator
-from minimlc.graph.nodes import Call
-from minimlc.module import IRModule, global_symbol
-from minimlc.node import replace
-from minimlc.runtime import build as own
-from minimlc.target import Target as OwnTarget
+from minimlc.graphs.ir.nodes import Call
+from minimlc.graphs.mutator import Mutator
+from minimlc.loops.values.module import IRModule, global_symbol
+from minimlc.loops.values.node import replace
+from minimlc.loops.values.target import Target as OwnTarget
+from minimlc.services import build as own
 
 
 class _Registered(Mutator):

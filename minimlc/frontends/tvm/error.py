@@ -1,5 +1,5 @@
 """`tvm.error`: every error is one of minimlc's."""
 
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 
 InternalError = TVMError = CompileError

@@ -5,9 +5,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from minimlc.errors import CompileError
 from minimlc.frontends.tvm.absent import Absent, UnknownModule, absent, shown
 from minimlc.frontends.tvm.table import rows
+from minimlc.loops.values.errors import CompileError
 
 _PACKAGE = __name__.rpartition(".")[0]
 _ALSO = rows(__file__)

@@ -10,20 +10,20 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from minimlc.display import display
-from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import global_var
 from minimlc.frontends.tvm.schedule import operands
 from minimlc.frontends.tvm.table import rows
 from minimlc.frontends.tvm.te import Operation
-from minimlc.graph.nodes import Expr, Function, Var
-from minimlc.module import IRModule
-from minimlc.node import Node
-from minimlc.runtime.timing import Timing
-from minimlc.schedule import Trace
-from minimlc.target import Target
-from minimlc.tir.nodes import Block, For
-from minimlc.tir.tensors import ReduceAxis, Tensor
+from minimlc.graphs.ir.nodes import Expr, Function, Var
+from minimlc.loops.ir.nodes import Block, For
+from minimlc.loops.schedule import Trace
+from minimlc.loops.te.tensors import ReduceAxis, Tensor
+from minimlc.loops.values.display import display
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Node
+from minimlc.loops.values.target import Target
+from minimlc.services.runtime.timing import Timing
 
 
 def _unchangeable(self: IRModule, name: Any, func: Any) -> NoReturn:

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.dtypes import to_numpy
-from minimlc.errors import CallError
 from minimlc.frontends.tvm.absent import absent
+from minimlc.loops.values.dtypes import to_numpy
+from minimlc.loops.values.errors import CallError
 
 
 class Device(str):

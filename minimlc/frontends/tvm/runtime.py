@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from typing import Any
 
-from minimlc import registry
 from minimlc.frontends.tvm import nd
 from minimlc.frontends.tvm.absent import absent
-from minimlc.runtime.library import Library
-from minimlc.runtime.timing import Timing, time
+from minimlc.graphs.ir import registry
+from minimlc.services.runtime.library import Library
+from minimlc.services.runtime.timing import Timing, time
 
 NDArray, Tensor, Device = nd.NDArray, nd.NDArray, nd.Device
 device, ndarray, tensor = nd.device, nd, nd.array

@@ -15,15 +15,15 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-from minimlc.errors import ScheduleError, did_you_mean
 from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.table import rows
-from minimlc.module import IRModule, not_a_module
-from minimlc.node import nodes_of
-from minimlc.schedule import Schedule as Value
-from minimlc.schedule import Trace
-from minimlc.schedule.primitive import PRIMITIVES, SAMPLES
-from minimlc.tir.nodes import Block, Const, For, Load, PrimFunc, Store, SymbolicFunc
+from minimlc.loops.ir.nodes import Block, Const, For, Load, PrimFunc, Store, SymbolicFunc
+from minimlc.loops.schedule import Schedule as Value
+from minimlc.loops.schedule import Trace
+from minimlc.loops.schedule.primitive import PRIMITIVES, SAMPLES
+from minimlc.loops.values.errors import ScheduleError, did_you_mean
+from minimlc.loops.values.module import IRModule, not_a_module
+from minimlc.loops.values.node import nodes_of
 
 
 class Handle(str):

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from minimlc import target as own
-from minimlc.errors import BuildError
 from minimlc.frontends.tvm.alias import Alias
+from minimlc.loops.values import target as own
+from minimlc.loops.values.errors import BuildError
 
 FIELDS = {"mcpu": "cpu", "mattr": "features", "num-cores": "cores"}
 """What TVM calls the fields of a target."""

@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from minimlc.errors import ScheduleError
 from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, operands, written
 from minimlc.frontends.tvm.schedule import Schedule as Steps
-from minimlc.module import IRModule
-from minimlc.names import UniqueNames
-from minimlc.node import nodes_of, replace
-from minimlc.schedule import Schedule as Value
-from minimlc.tir import te as own
-from minimlc.tir.nodes import BlockIter, PrimFunc, Substitute, Var
-from minimlc.tir.tensors import Reduction, Tensor, create_prim_func, uses_of
+from minimlc.loops.ir.nodes import BlockIter, PrimFunc, Substitute, Var
+from minimlc.loops.schedule import Schedule as Value
+from minimlc.loops.te import te as own
+from minimlc.loops.te.tensors import Reduction, Tensor, create_prim_func, uses_of
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.names import UniqueNames
+from minimlc.loops.values.node import nodes_of, replace
 
 MORE = own
 

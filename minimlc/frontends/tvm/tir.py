@@ -4,13 +4,14 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from minimlc.errors import ScheduleError
 from minimlc.frontends.tvm import schedule
 from minimlc.frontends.tvm.schedule import BlockRV, LoopRV, Schedule
 from minimlc.frontends.tvm.table import rows
-from minimlc.parts import room
-from minimlc.tir import nodes, te
-from minimlc.tir.functions import FUNCTIONS
+from minimlc.loops.ir import nodes
+from minimlc.loops.ir.functions import FUNCTIONS
+from minimlc.loops.te import te
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.parts import room
 
 _NAMED = {name: getattr(nodes, node) for name, node in rows(__file__).items()}
 """The nodes of the loop IR, by TVM's names."""
@@ -33,4 +34,4 @@ class TensorIntrin:
     @staticmethod
     def register(name: str, desc: Any, impl: Any, override: bool = False) -> Any:
         """Enter an intrinsic under a name, for `sch.tensorize`."""
-        return room("schedule.tensor").register_intrin(name, desc, impl)  # type: ignore[union-attr]
+        return room("services.tensor").register_intrin(name, desc, impl)  # type: ignore[union-attr]

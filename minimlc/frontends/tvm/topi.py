@@ -3,7 +3,7 @@
 from types import ModuleType
 
 from minimlc.frontends.tvm.absent import names_of
-from minimlc.graph.topi import topi as MORE
+from minimlc.services.spellings.topi import topi as MORE
 
 nn = ModuleType(f"{__name__}.nn", "`tvm.topi.nn`: those of neural networks.")
 nn.MORE = MORE.nn  # type: ignore[attr-defined]

@@ -9,9 +9,9 @@ from functools import partial
 from itertools import groupby
 from typing import Any
 
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.codegen.gpu.limits import CUDA_ASKED, CUDA_LIMITS, check_limits
-from minimlc.errors import CompileError
+from minimlc.loops.proofs.access import top_statements
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.target import Target
 from minimlc.recipes.elementwise import is_untouched
 from minimlc.recipes.gpu.each import in_threads, inlined, reduced
 from minimlc.recipes.gpu.rows import in_parts, rows
@@ -19,9 +19,9 @@ from minimlc.recipes.gpu.tensor import tensor_product
 from minimlc.recipes.gpu.tiles import product
 from minimlc.recipes.programs import programs
 from minimlc.recipes.views import Draft
-from minimlc.target import Target
-from minimlc.tir.analysis.access import top_statements
-from minimlc.tir.analysis.programs import race_of
+from minimlc.services.checks.programs import race_of
+from minimlc.targets.gpu.kernels import kernels
+from minimlc.targets.gpu.limits import CUDA_ASKED, CUDA_LIMITS, check_limits
 
 
 def for_gpu(sch: Draft, target: Target) -> Draft:

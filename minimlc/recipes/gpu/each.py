@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.codegen.gpu.lanes import copy_of, several_of
-from minimlc.codegen.gpu.narrow import narrow
-from minimlc.node import nodes_of
+from minimlc.loops.ir.nodes import For, Intrin, Load, Stmt, Store
+from minimlc.loops.ir.walks import inner_stmts, loops_in
+from minimlc.loops.schedule.tree import constant_extent, find_loop
+from minimlc.loops.values.node import nodes_of
 from minimlc.recipes.elementwise import is_elementwise, used_once
 from minimlc.recipes.general import attempt
 from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.views import Draft, bytes_of, refusal
-from minimlc.schedule.tree import constant_extent, find_loop
-from minimlc.tir.nodes import For, Intrin, Load, Stmt, Store
-from minimlc.tir.walks import inner_stmts, loops_in
+from minimlc.targets.gpu.kernels import kernels
+from minimlc.targets.gpu.lanes import copy_of, several_of
+from minimlc.targets.gpu.narrow import narrow
 
 GRID = ("blockIdx.x", "threadIdx.x")
 THREADS = 256

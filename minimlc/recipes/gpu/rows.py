@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from minimlc.codegen.gpu.kernels import kernels
-from minimlc.errors import CompileError
+from minimlc.loops.values.errors import CompileError
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.gpu.each import GRID, shared_out
 from minimlc.recipes.gpu.tiles import in_tiles
 from minimlc.recipes.rowwise import is_along_rows, rows_deep
 from minimlc.recipes.views import Draft, bytes_of, fused, refusal
+from minimlc.targets.gpu.kernels import kernels
 
 MOST = 256
 """Threads of a row."""

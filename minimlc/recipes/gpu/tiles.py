@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from math import ceil, prod
 from typing import NamedTuple
 
-from minimlc.node import nodes_of
+from minimlc.loops.ir.nodes import Buffer, Load, Store
+from minimlc.loops.proofs.arith import variables
+from minimlc.loops.values.node import nodes_of
 from minimlc.recipes.elementwise import is_elementwise
 from minimlc.recipes.general import attempt
 from minimlc.recipes.gpu.each import is_cheap
 from minimlc.recipes.matmul import with_epilogue
 from minimlc.recipes.product import loads_of
 from minimlc.recipes.views import Draft, bytes_of, refusal, tiled
-from minimlc.tir.analysis.arith import variables
-from minimlc.tir.analysis.threads import SWIZZLED
-from minimlc.tir.nodes import Buffer, Load, Store
+from minimlc.services.checks.threads import SWIZZLED
 
 Pair = tuple[int, int]
 """Of rows and columns."""

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from minimlc.errors import VerifyError
 from minimlc.frontends.tvm.ir import module, transform
 from minimlc.frontends.tvm.ir.transform import PassContext
-from minimlc.graph.nodes import JOINTS, Expr, Function, Type
-from minimlc.graph.ops import find_op
-from minimlc.module import IRModule
-from minimlc.node import Node, structural_equal, structural_hash
-from minimlc.tir.nodes import PrimFunc
+from minimlc.graphs.ir.nodes import JOINTS, Expr, Function, Type
+from minimlc.graphs.ops import find_op
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.values.errors import VerifyError
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Node, structural_equal, structural_hash
 
 PrimExpr = Node
 

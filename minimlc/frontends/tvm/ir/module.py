@@ -1,3 +1,3 @@
 """`tvm.ir.module`."""
 
-from minimlc.module import IRModule
+from minimlc.loops.values.module import IRModule

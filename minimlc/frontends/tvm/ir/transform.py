@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
-from minimlc.module import IRModule, Pass, run_passes
+from minimlc.loops.values.module import IRModule, Pass, run_passes
 
 
 class PassContext(nullcontext[None]):

@@ -6,8 +6,8 @@ from typing import Any
 
 from minimlc.frontends.tvm.schedule import Schedule
 from minimlc.frontends.tvm.target import Target
-from minimlc.parts import room
-from minimlc.schedule import Schedule as Value
+from minimlc.loops.schedule import Schedule as Value
+from minimlc.loops.values.parts import room
 
 TuneConfig = SimpleNamespace
 

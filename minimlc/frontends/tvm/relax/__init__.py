@@ -11,9 +11,17 @@ from minimlc.frontends.tvm.relax.builder import BlockBuilder
 from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
 from minimlc.frontends.tvm.relax.operators import op as op
 from minimlc.frontends.tvm.runtime import VirtualMachine
-from minimlc.graph import nodes
-from minimlc.graph.nodes import Constant, Expr, Function, TensorType, TupleGetItem, TupleType, Var
-from minimlc.graph.ops import call_op
+from minimlc.graphs.ir import nodes
+from minimlc.graphs.ir.nodes import (
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    TupleGetItem,
+    TupleType,
+    Var,
+)
+from minimlc.graphs.ops import call_op
 from minimlc.script import R
 
 const, call_tir, call_dps_packed, vm_build = R.const, R.call_tir, R.call_dps_packed, vm

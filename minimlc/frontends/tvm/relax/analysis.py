@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from minimlc.errors import CompileError
-from minimlc.graph.nodes import Function
-from minimlc.module import IRModule
-from minimlc.passes import remove_unused
-from minimlc.verify import verify
+from minimlc.graphs.ir.nodes import Function
+from minimlc.graphs.passes import remove_unused
+from minimlc.loops.proofs.verify import verify
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule
 
 
 def _module(obj: IRModule | Function) -> IRModule:

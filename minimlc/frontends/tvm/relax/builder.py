@@ -3,10 +3,10 @@
 from typing import Any
 
 from minimlc.frontends.tvm.ir import GlobalVar, global_var
-from minimlc.graph import builder as own
-from minimlc.graph.nodes import Function
-from minimlc.module import IRModule
-from minimlc.tir.nodes import PrimFunc
+from minimlc.graphs import builder as own
+from minimlc.graphs.ir.nodes import Function
+from minimlc.loops.ir.nodes import PrimFunc
+from minimlc.loops.values.module import IRModule
 
 
 class BlockBuilder(own.BlockBuilder):

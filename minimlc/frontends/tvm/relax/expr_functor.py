@@ -4,10 +4,10 @@ from typing import Any
 
 from minimlc.frontends.tvm.absent import absent
 from minimlc.frontends.tvm.relax.builder import BlockBuilder
-from minimlc.graph import mutator as own
-from minimlc.graph.nodes import Expr, Function
-from minimlc.module import IRModule
-from minimlc.node import Node
+from minimlc.graphs import mutator as own
+from minimlc.graphs.ir.nodes import Expr, Function
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.node import Node
 
 
 class PyExprMutator:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.errors import ScriptError
 from minimlc.frontends.tvm.absent import INSTEAD, absent
 from minimlc.frontends.tvm.table import rows
-from minimlc.graph.nodes import Call, Expr, Tuple, TupleGetItem
-from minimlc.graph.ops import OPS, call_op
-from minimlc.graph.ops.checks import NO_DTYPE, refuse
-from minimlc.graph.topi import said
+from minimlc.graphs.ir.nodes import Call, Expr, Tuple, TupleGetItem
+from minimlc.graphs.ops import OPS, call_op
+from minimlc.graphs.ops.checks import NO_DTYPE, refuse
+from minimlc.graphs.text.graph_value import GRAPHS
+from minimlc.loops.text.constructs import Namespace
+from minimlc.loops.values.errors import ScriptError
 from minimlc.script import R
-from minimlc.script.constructs import Namespace
-from minimlc.script.graph_value import GRAPHS
+from minimlc.services.spellings.topi import said
 
 _ORDERS = rows(__file__)
 """The options of operators in TVM's order, with its defaults where ours are others."""

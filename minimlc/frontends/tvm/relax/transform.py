@@ -5,13 +5,13 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from minimlc import passes
-from minimlc.errors import CompileError
 from minimlc.frontends.tvm.ir import Op
 from minimlc.frontends.tvm.table import rows
-from minimlc.graph.nodes import Function
-from minimlc.module import IRModule, Pass
-from minimlc.node import replace
+from minimlc.graphs import passes
+from minimlc.graphs.ir.nodes import Function
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.module import IRModule, Pass
+from minimlc.loops.values.node import replace
 
 
 def _gives(step: Pass) -> Callable[..., Pass]:

@@ -1,0 +1,147 @@
+"""Move bindings into a function of their own."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from minimlc.graphs.builder import BlockBuilder
+from minimlc.graphs.ir.nodes import (
+    Attrs,
+    Binding,
+    Call,
+    Constant,
+    Expr,
+    Function,
+    Tuple,
+    TupleGetItem,
+    Var,
+    call_function,
+)
+from minimlc.graphs.ir.scope import Scope, refuse
+from minimlc.graphs.ir.sized import told_by
+from minimlc.graphs.mutator import substitute
+from minimlc.graphs.passes.effects import Effects
+from minimlc.loops.values.errors import did_you_mean
+from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.loops.values.names import UniqueNames
+from minimlc.loops.values.node import nodes_of, replace, walk
+
+
+@module_pass
+def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "main") -> IRModule:
+    """Move the bindings of some variables of `func` into a new graph function `name`.
+
+        lv = R.matmul(x, w)                        def step(x, w, b):
+        lv1 = R.add(lv, b)                             lv = R.matmul(x, w)
+        gv = R.relu(lv1)         -->                   ...
+                                               gv = step(x, w, b)
+
+    It is called in the place of the last one and takes what they use; constants, too. What is used
+    outside is its result, a tuple if that is several. Legal when nothing between the bindings uses
+    them, and none may have an effect: `CompileError` E234 otherwise, and for an unknown variable.
+    """
+    target = mod[func]
+    if not isinstance(target, Function) or isinstance(bindings, str):
+        why = f'outline takes a list of variables of a graph function, got {bindings!r} of "{func}"'
+        refuse(why, "E230", f'outline(mod, ["lv"], "{name}", func="main")')
+    known = {binding.var.name: binding for binding in target.bindings()}
+    for wanted in bindings:
+        if wanted not in known:
+            hint = did_you_mean(wanted, known)
+            refuse(f'outline: "{func}" binds no variable "{wanted}"', "E234", hint)
+    members = [binding for var, binding in known.items() if var in set(bindings)]
+    if not members:
+        return mod
+    _check_movable(mod, target, members)
+    outside = [b for b in target.bindings() if b not in set(members)]
+    used = {*nodes_of(target.result, Var), *(var for item in outside for var in _used(item))}
+    results = [b.var for b in members if b.var in used] or [members[-1].var]
+    builder = BlockBuilder(mod, reuse=False)
+    call = outlined(builder, members, results, name)
+    builder.update_func(func, with_calls(target, {members[-1]: (members, results, call)}))
+    return builder.get()
+
+
+def _used(binding: Binding) -> list[Var]:
+    return nodes_of(binding.value, Var)
+
+
+def _check_movable(mod: IRModule, func: Function, members: Sequence[Binding]) -> None:
+    """Refuse bindings that cannot all run where the last one does."""
+    effects, inside = Effects(mod), {binding.var for binding in members}
+    for block in func.blocks:
+        for binding in block.bindings:
+            name = binding.var.name
+            if binding in members and effects.of_binding(binding.value, block.dataflow):
+                refuse(f'outline: "{name}" may have an effect, so it stays in its place', "E234")
+            if binding in members and told_by(binding.value):
+                refuse(f'outline: "{name}" tells a size, so it stays in its place', "E234")
+            needs = [var.name for var in _used(binding) if var in inside]
+            if needs and binding not in members:
+                why = f'outline: "{name}" uses "{needs[0]}" before the last of the bindings'
+                refuse(why, "E234", f'list "{name}", too, or leave out "{needs[0]}"')
+            if binding is members[-1]:
+                return
+
+
+Place = tuple[Sequence[Binding], Sequence[Var], Call]
+"""Bindings, those of their variables that are used outside, and the call that gives these."""
+
+
+def with_calls(func: Function, places: Mapping[Binding, Place]) -> Function:
+    """`func` with calls in the places of groups of bindings, by the last one of each."""
+    names = UniqueNames(var.name for var in nodes_of(func, Var))
+    gone = {binding for members, _, _ in places.values() for binding in members}
+    blocks = []
+    for block in func.blocks:
+        kept: list[Binding] = []
+        for binding in block.bindings:
+            if binding in places:
+                kept += _bound(*places[binding][1:], names)
+            elif binding not in gone:
+                kept.append(binding)
+        blocks += [replace(block, bindings=kept)] if kept or not block.bindings else []
+    return replace(func, blocks=blocks)
+
+
+def _bound(results: Sequence[Var], call: Call, names: UniqueNames) -> list[Binding]:
+    """The call's results under their names."""
+    if len(results) == 1:
+        return [Binding(results[0], call)]
+    whole = Var(names.take("lv"), call.type)
+    fields = [Binding(var, TupleGetItem(whole, n)) for n, var in enumerate(results)]
+    return [Binding(whole, call), *fields]
+
+
+def outlined(
+    builder: BlockBuilder,
+    members: Sequence[Binding],
+    results: Sequence[Var],
+    name: str,
+    attrs: Attrs = (),
+) -> Call:
+    """A call of `members`, which are added as a function of what they take from outside.
+
+    Constants become parameters, so that equal groups on other constants are one function. Several
+    results are a tuple.
+    """
+    inside = {binding.var for binding in members}
+    args = dict.fromkeys(
+        item
+        for binding in members
+        for item in walk(binding.value)
+        if isinstance(item, Var | Constant) and item not in inside
+    )
+    names = UniqueNames()
+    params: dict[Expr, Var] = {}
+    for arg in args:
+        hint = arg.name if isinstance(arg, Var) else "const"
+        params[arg] = Var(names.take(hint), arg.type)
+    scope = Scope(name, tuple(params.values()), attrs)
+    scope.start_block(dataflow=True)
+    renamed: dict[Expr, Expr] = dict(params)
+    for binding in members:
+        renamed[binding.var] = scope.bind(substitute(binding.value, renamed), "lv")
+    scope.make_all_outputs()
+    fields = tuple(renamed[var] for var in results)
+    scope.result = fields[0] if len(fields) == 1 else Tuple(fields)
+    out = scope.result.type
+    return call_function(builder.add_func(scope.function(), name), tuple(args), out)

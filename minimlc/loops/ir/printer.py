@@ -1,0 +1,375 @@
+"""The loop IR as text that parses back."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from minimlc.loops.ir.nodes import (
+    COMPARISONS,
+    ITER_KINDS,
+    LOOP_KINDS,
+    SCALAR,
+    Alloc,
+    Annotations,
+    Binary,
+    Block,
+    BlockIter,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    IfThenElse,
+    Intrin,
+    Let,
+    Load,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    While,
+)
+from minimlc.loops.values.dtypes import INDEX, is_float
+from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.literals import dict_literal, literal, number_text, quoted
+from minimlc.loops.values.names import SymbolNames
+from minimlc.loops.values.node import Node, structural_equal, walk
+
+COLUMNS = 100
+_LEVELS = (
+    ("or",),
+    ("and",),
+    ("not",),
+    COMPARISONS,
+    ("|",),
+    ("^",),
+    ("&",),
+    ("<<", ">>"),
+    ("+", "-"),
+    ("*", "/", "//", "%"),
+    ("unary -", "~"),
+)
+PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS, start=1) for op in ops}
+"""How tightly Python binds each operator."""
+_NO_SCOPE = "global"
+
+
+class TirPrinter:
+    """Collects the lines of one function or fragment.
+
+    With `full=False` the elements of larger constants are left out: good to read, not to parse.
+    Those in `constants`, by the identity of their arrays, have names instead.
+    """
+
+    def __init__(self, depth: int = 0, full: bool = True, constants: Mapping[int, str] = {}):
+        self.full, self.constants = full, constants
+        self.names = SymbolNames()
+        self.lines: list[str] = []
+        self.depth = depth
+        self.extents: dict[Var, Expr] = {}
+
+    @staticmethod
+    def named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
+        """The large constants of a node, and names for them."""
+        return iter(())
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        self.depth += 1
+        yield
+        self.depth -= 1
+
+    # Functions
+
+    def function(self, func: PrimFunc, name: str, decorator: str) -> None:
+        """The whole function, as `def name`."""
+        self.line(decorator)
+        params = [f"{self.names.declare(p)}: {annotation(self, p)}" for p in func.params]
+        self.signature(name, params, "")
+        with self.indented():
+            inside(self, func, func.attrs)
+
+    def size(self, size: Any) -> str:
+        """A size of a buffer, or the extent of an axis."""
+        return self.expr(size) if isinstance(size, Expr) else literal(size)
+
+    def signature(self, name: str, params: list[str], returns: str) -> None:
+        """`def name(params) -> returns:` on one line, or a line for each parameter."""
+        text = f"def {name}({', '.join(params)}){returns}:"
+        if len(text) + 4 * self.depth <= COLUMNS:
+            self.line(text)
+            return
+        self.line(f"def {name}(")
+        with self.indented():
+            for param in params:
+                self.line(f"{param},")
+        self.line(f"){returns}:")
+
+    # Statements
+
+    def suite(self, body: Stmt, top: bool = False) -> None:
+        """The statements of a body. An `Alloc` at its end owns what follows it.
+
+        At the `top` of a function a plain `Y = T.alloc_buffer(...)` is one of `func.allocs`.
+        """
+        while True:
+            parts = body.stmts if isinstance(body, Seq) and len(body.stmts) != 1 else (body,)
+            last = parts[-1] if parts else None
+            if top or not isinstance(last, Alloc):
+                return self.parts(parts)
+            if parts[:-1]:
+                self.parts(parts[:-1])
+            self.line(f"{self.names.declare(last.buffer)} = {_alloc(self, last.buffer)}")
+            body = last.body
+
+    def parts(self, stmts: Iterable[Stmt]) -> None:
+        empty = True
+        for stmt in stmts:
+            self.stmt(stmt)
+            empty = False
+        if empty:
+            self.line("pass")
+
+    def stmt(self, item: Stmt) -> None:
+        """One statement on lines of its own."""
+        match item:
+            case For():
+                self.loop(item)
+            case Block():
+                self.block(item)
+            case Store(buffer, indices, value):
+                self.line(f"{self.element(buffer, indices)} = {self.expr(value)}")
+            case IfThenElse():
+                self.branch(item, "if")
+            case Alloc():
+                self.scoped_alloc(item)
+            case While(condition, body):
+                self.line(f"while {self.expr(condition)}:")
+                with self.indented():
+                    self.suite(body)
+            case Seq(stmts):
+                self.line("with T.seq():")
+                with self.indented():
+                    self.parts(stmts)
+            case _:
+                raise CompileError(f"cannot print a {type(item).__name__}")
+
+    def loop(self, item: For) -> None:
+        nest = [item]
+        while _joins_grid(nest):
+            nest.append(nest[-1].body)  # type: ignore[arg-type]
+        header = self.grid(nest) if len(nest) > 1 else self.loop_range(item)
+        for loop in nest:
+            self.extents[loop.var] = loop.extent
+        variables = ", ".join([self.names.declare(loop.var) for loop in nest])
+        self.line(f"for {variables} in {header}:")
+        with self.indented():
+            self.suite(nest[-1].body)
+
+    def grid(self, nest: list[For]) -> str:
+        return f"T.grid({', '.join(self.expr(loop.extent) for loop in nest)})"
+
+    def loop_range(self, loop: For) -> str:
+        if _plain(loop):
+            return f"range({self.expr(loop.extent)})"
+        arguments = [self.expr(loop.extent)]
+        if loop.thread:
+            arguments.append(f"thread={quoted(loop.thread)}")
+        if loop.annotations:
+            arguments.append(f"annotations={dict_literal(loop.annotations)}")
+        return f"{LOOP_KINDS[loop.kind]}({', '.join(arguments)})"
+
+    def block(self, item: Block) -> None:
+        self.line(f"with T.block({quoted(item.name)}):")
+        values = [self.expr(it.value) for it in item.iters]
+        predicate = None if item.predicate is None else self.expr(item.predicate)
+        for it in item.iters:
+            self.names.declare(it.var)
+        with self.indented():
+            self.iters(item, values)
+            if predicate is not None:
+                self.line(f"T.where({predicate})")
+            if item.annotations:
+                self.line(f"T.block_attr({dict_literal(item.annotations)})")
+            if item.init is not None:
+                self.line("with T.init():")
+                with self.indented():
+                    self.suite(item.init)
+            self.suite(item.body)
+        for it in item.iters:
+            self.names.forget(it.var)
+
+    def iters(self, block: Block, values: list[str]) -> None:
+        """The axes: a run of loops taken over as they are is one `remap`."""
+        pairs = zip(block.iters, values, strict=True)
+        for plain, run in groupby(pairs, key=lambda pair: self.is_loop(pair[0])):
+            group = list(run)
+            if plain and len(group) > 1:
+                left = ", ".join(self.names[it.var] for it, _ in group)
+                kinds = "".join(it.kind for it, _ in group)
+                loops = ", ".join(value for _, value in group)
+                self.line(f'{left} = T.axis.remap("{kinds}", [{loops}])')
+                continue
+            for it, value in group:
+                name = self.names[it.var]
+                self.line(f"{name} = {ITER_KINDS[it.kind]}({self.size(it.extent)}, {value})")
+
+    def is_loop(self, it: BlockIter) -> bool:
+        extent = self.extents.get(it.value) if isinstance(it.value, Var) else None
+        if isinstance(it.extent, Expr):
+            return structural_equal(extent, it.extent)
+        return isinstance(extent, Const) and extent.dtype == INDEX and extent.value == it.extent
+
+    def branch(self, item: IfThenElse, word: str) -> None:
+        self.line(f"{word} {self.expr(item.condition)}:")
+        with self.indented():
+            self.suite(item.then_case)
+        if isinstance(item.else_case, IfThenElse):
+            self.branch(item.else_case, "elif")
+        elif item.else_case is not None:
+            self.line("else:")
+            with self.indented():
+                self.suite(item.else_case)
+
+    def scoped_alloc(self, item: Alloc) -> None:
+        """Buffers that end before the suite does: `with T.alloc_buffer(...) as Y:`."""
+        buffers = [item.buffer]
+        while isinstance(item.body, Alloc):
+            item = item.body
+            buffers.append(item.buffer)
+        items = [f"{_alloc(self, b)} as {self.names.declare(b)}" for b in buffers]
+        if len(items) == 1:
+            self.line(f"with {items[0]}:")
+        else:
+            self.line("with (")
+            with self.indented():
+                for text in items:
+                    self.line(f"{text},")
+            self.line("):")
+        with self.indented():
+            self.suite(item.body)
+
+    # Expressions
+
+    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        if buffer.scope == SCALAR:
+            return self.names[buffer]
+        return f"{self.names[buffer]}[{', '.join(map(self.expr, indices)) or '()'}]"
+
+    def expr(self, item: Expr, level: int = 0) -> str:
+        """An expression, in parentheses where it binds looser than `level`."""
+        match item:
+            case Expr(_symbol=True):
+                return self.names[item]
+            case Const():
+                return str(item.value) if item.dtype == INDEX else _typed(item)
+            case Binary(op, a, b) if op in ("min", "max"):
+                return f"T.{op}({self.expr(a)}, {self.expr(b)})"
+            case Binary():
+                return self.binary(item, level)
+            case Unary(op, a):
+                own = PRECEDENCE["unary -" if op == "-" else op]
+                space = " " if op == "not" else ""
+                return _group(f"{op}{space}{self.operand(a, own)}", own, level)
+            case Select(condition, a, b):
+                return f"T.if_then_else({', '.join(map(self.expr, (condition, a, b)))})"
+            case Cast(dtype, a):
+                return f"T.cast({self.expr(a)}, {quoted(dtype)})"
+            case Intrin(name, args):
+                return f"T.{name}({', '.join(self.operand(a, 0) for a in args)})"
+            case Load(buffer, indices):
+                return self.element(buffer, indices)
+            case Let(var, value, body):
+                return self.let(var, self.expr(value), body)
+            case _:
+                raise CompileError(f"cannot print a {type(item).__name__}")
+
+    def let(self, var: Var, value: str, body: Expr) -> str:
+        name = self.names.declare(var)
+        text = f"T.Let({self.expr(body)}, where={{{name}: {value}}})"
+        self.names.forget(var)
+        return text
+
+    def operand(self, item: Expr, level: int) -> str:
+        """An operand with nothing beside it to tell a bare number's dtype, or to keep it whole."""
+        return _typed(item) if isinstance(item, Const) else self.expr(item, level)
+
+    def binary(self, item: Binary, level: int) -> str:
+        own = PRECEDENCE[item.op]
+        chained = item.op in COMPARISONS
+        constants = isinstance(item.a, Const) and isinstance(item.b, Const)
+        left = (self.operand if constants else self.expr)(item.a, own + chained)
+        return _group(f"{left} {item.op} {self.expr(item.b, own + 1)}", own, level)
+
+    def fragment(self, item: Node) -> str:
+        """Any node of the loop IR but a function."""
+        match item:
+            case Expr():
+                return self.expr(item)
+            case Stmt():
+                self.stmt(item)
+                return "\n".join(self.lines)
+            case Buffer():
+                return f"{item.name}: T.Buffer({type_text(self, item)})"
+            case BlockIter(var, extent, kind, value):
+                return f"{var.name} = {ITER_KINDS[kind]}({self.size(extent)}, {self.expr(value)})"
+            case _:
+                raise CompileError(f"cannot print a {type(item).__name__}")
+
+
+def _group(text: str, own: int, level: int) -> str:
+    return f"({text})" if own < level else text
+
+
+def _typed(item: Const) -> str:
+    text = number_text(item.value) if is_float(item.dtype) else repr(item.value)
+    return f"T.{item.dtype}({text})"
+
+
+def inside(printer: TirPrinter, func: PrimFunc, attrs: Annotations) -> None:
+    """What stands in a function."""
+    if attrs:
+        printer.line(f"T.func_attr({dict_literal(attrs)})")
+    for buffer in func.allocs:
+        printer.line(f"{printer.names.declare(buffer)} = {_alloc(printer, buffer)}")
+    printer.suite(func.body, top=True)
+
+
+def annotation(printer: TirPrinter, buffer: Buffer) -> str:
+    """What a parameter is."""
+    is_number = buffer.scope == SCALAR
+    return f"T.{buffer.dtype}" if is_number else f"T.Buffer({type_text(printer, buffer)})"
+
+
+def type_text(printer: TirPrinter, buffer: Buffer) -> str:
+    """Shape, dtype and scope."""
+    scope = "" if buffer.scope == _NO_SCOPE else f", scope={quoted(buffer.scope)}"
+    sizes: tuple[Any, ...] = buffer.shape
+    shape = ", ".join(map(printer.size, sizes)) + ("," if len(sizes) == 1 else "")
+    return f"({shape}), {quoted(buffer.dtype)}{scope}"
+
+
+def _alloc(printer: TirPrinter, buffer: Buffer) -> str:
+    return f"T.alloc_buffer({type_text(printer, buffer)})"
+
+
+def _plain(loop: For) -> bool:
+    return loop.kind == "serial" and not loop.thread and not loop.annotations
+
+
+def _joins_grid(nest: list[For]) -> bool:
+    """Whether the next loop inside belongs to the same `T.grid`."""
+    inner = nest[-1].body
+    if not (isinstance(inner, For) and _plain(nest[-1]) and _plain(inner)):
+        return False
+    outer = {loop.var for loop in nest}
+    return not any(part in outer for part in walk(inner.extent))

@@ -1,0 +1,377 @@
+"""Whether two accesses can touch one element, and in which iterations.
+
+Two instances p and q of statements conflict where their index expressions agree: a system of
+linear equations over the digits of the loop variables and their differences, with bounds. The
+tests are the classical ones (greatest common divisor; Banerjee's bounds; splitting an equation
+where its small terms cannot reach the next radix: Maydan, Hennessy and Lam, "Efficient and exact
+data dependence analysis", PLDI 1991). They prove independence or leave it open; `find_conflict`
+searches for a concrete pair and, where it can look at every iteration, settles the question.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from math import floor, gcd
+from typing import Any, NamedTuple
+
+from minimlc.loops.ir.nodes import Binary, Expr, For, Var
+from minimlc.loops.proofs.access import Access, loop_extents, shared_loops
+from minimlc.loops.proofs.affine import WRAP, Digit, DigitSum, Divided
+from minimlc.loops.proofs.arith import Interval, Sum, has_loads, key
+from minimlc.loops.values.dtypes import INDEX
+
+Direction = str
+"""Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
+
+A_FEW = 1 << 12
+"""The number of iterations tried first: where there is a conflict, they nearly always show it."""
+
+DEEPEST = 32
+"""The most loops around an access whose iterations are tried: the most axes of a numpy array."""
+
+EXHAUSTIVE = 1 << 18
+"""The most iterations that are all tried in search of a conflict."""
+
+
+Bounds = dict[Any, Interval]
+
+
+Equation = Sum[Any]
+"""A sum that is 0."""
+
+
+class Limit(NamedTuple):
+    """The sum of the terms is no further from 0 than `most`."""
+
+    terms: dict[Any, int]
+    most: int
+
+
+def solve(
+    equations: Iterable[Equation], bounds: Bounds, limits: Sequence[Limit] = ()
+) -> Bounds | None:
+    """Narrower bounds of the unknowns, or None where there is surely no integer solution."""
+    bounds = dict(bounds)
+    work = list(equations)
+    for _ in range(12):
+        progress = False
+        pending: list[Equation] = []
+        for equation in work:
+            live = _without_fixed(equation, bounds)
+            if not live.terms:
+                if live.constant:
+                    return None
+                progress = True
+                continue
+            if live.constant % gcd(*live.terms.values()):
+                return None
+            parts = _split(live, bounds, limits)
+            if parts is None:
+                return None
+            progress |= len(parts) > 1
+            for part in parts:
+                narrowed = _narrow(part, bounds)
+                if narrowed is None:
+                    return None
+                progress |= narrowed
+                pending.append(part)
+        work = pending
+        if not progress or not work:
+            break
+    return bounds
+
+
+def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
+    constant = equation.constant
+    terms: dict[Hashable, int] = {}
+    for unknown, coefficient in equation.terms.items():
+        low, high = bounds[unknown]
+        if low == high:
+            constant += coefficient * low
+        else:
+            terms[unknown] = coefficient
+    return Sum(terms, constant)
+
+
+def _limited(total: Equation, bounds: Bounds, limits: Sequence[Limit]) -> Interval:
+    """What a sum reaches, of whose terms some together may reach less than each by itself."""
+    low, high = total.bounds(bounds.__getitem__)
+    for limit in limits:
+        if not total.terms.keys() >= limit.terms.keys():
+            continue
+        times = {Fraction(total.terms[unknown], c) for unknown, c in limit.terms.items()}
+        if len(times) == 1:
+            least, greatest = total.without(limit.terms).bounds(bounds.__getitem__)
+            reach = floor(abs(times.pop()) * limit.most)
+            low, high = max(low, least - reach), min(high, greatest + reach)
+    return low, high
+
+
+def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[Equation] | None:
+    """Two equations where the small terms can make only one multiple of the large ones' radix."""
+    ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
+    for size in range(1, len(ordered)):
+        small, large = dict(ordered[:size]), dict(ordered[size:])
+        radix = gcd(*large.values())
+        carry, rest = divmod(equation.constant, radix)
+        low, high = _limited(Sum(small), bounds, limits)
+        first, last = -(-(low + rest) // radix), (high + rest) // radix
+        if first > last:
+            return None
+        if first == last:
+            return [Sum(small, rest - first * radix), Sum(large, (carry + first) * radix)]
+    return [equation]
+
+
+def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
+    """Tighten the bounds of an equation's unknowns; None where one has no value left."""
+    changed = False
+    low, high = equation.bounds(bounds.__getitem__)
+    if low > 0 or high < 0:
+        return None
+    for unknown, coefficient in equation.terms.items():
+        old = bounds[unknown]
+        ends = (coefficient * old[0], coefficient * old[1])
+        rest_low, rest_high = low - min(ends), high - max(ends)
+        least, most = sorted((-rest_low, -rest_high))
+        if coefficient < 0:
+            least, most = -most, -least
+        size = abs(coefficient)
+        new = (max(old[0], -(-least // size)), min(old[1], most // size))
+        if new[0] > new[1]:
+            return None
+        if new != old:
+            bounds[unknown] = new
+            changed = True
+            low, high = equation.bounds(bounds.__getitem__)
+    return changed
+
+
+class _System:
+    """The indices of two accesses over common digits, and the answers to questions about them."""
+
+    def __init__(self, first: Access, second: Access, guards: Sequence[Binary]):
+        self.extents = {**loop_extents(first.loops), **loop_extents(second.loops)}
+        self.digits = Divided(self.extents)
+        sides = [side for guard in guards for side in (guard.a, guard.b)]
+        sums = self.digits.sums((*first.indices, *second.indices, *sides))
+        half = len(first.indices)
+        self.pairs = [
+            (a, b)
+            for a, b in zip(sums[:half], sums[half : 2 * half], strict=True)
+            if a is not None and b is not None
+        ]
+        self.ranges = [
+            limited
+            for guard, a, b in zip(
+                guards, sums[2 * half :: 2], sums[2 * half + 1 :: 2], strict=True
+            )
+            if a is not None and b is not None and (limited := _range_of(guard.op, a, b))
+        ]
+        self.answers: dict[tuple[Direction, ...], bool] = {}
+
+
+def _range_of(op: str, a: DigitSum, b: DigitSum) -> tuple[DigitSum, int] | None:
+    """A sum that a comparison of two others keeps in a range, and that range's length."""
+    if any(abs(end) >= WRAP for side in (a, b) for end in side.bounds()):
+        return None
+    less, more = (a, b) if op in ("<", "<=") else (b, a)
+    gap = less.minus(more)
+    most = min(gap.bounds()[1], -1 if op in ("<", ">") else 0)
+    return gap, max(0, most - gap.bounds()[0])
+
+
+def _common_guards(first: Access, second: Access) -> tuple[Binary, ...]:
+    """The comparisons of indices that hold for both accesses, each with its own loops' values."""
+    if not first.guards or not second.guards:
+        return ()
+    others = keys_of(second.guards)
+    return tuple(
+        guard
+        for guard in first.guards
+        if isinstance(guard, Binary)
+        and guard.op in ("<", "<=", ">", ">=")
+        and guard.a.dtype == INDEX
+        and key(guard) in others
+        and not has_loads(guard)
+    )
+
+
+_SYSTEMS: dict[Hashable, _System] = {}
+MOST_SYSTEMS = 256
+
+
+def _system(first: Access, second: Access, common: int) -> _System:
+    """The system of two accesses; one for all pairs with the same loops and indices, in whatever
+    program: a step leaves most of them as they were.
+    """
+    guards = _common_guards(first, second)
+    nests = nest_key(first.loops), nest_key(second.loops), keys_of(guards)
+    name = (*nests, common, keys_of(first.indices), keys_of(second.indices))
+    system = _SYSTEMS.get(name)
+    if system is None:
+        if len(_SYSTEMS) >= MOST_SYSTEMS:
+            _SYSTEMS.clear()
+        system = _SYSTEMS[name] = _System(first, second, guards)
+    return system
+
+
+@lru_cache(maxsize=256)
+def keys_of(exprs: tuple[Expr, ...]) -> tuple[Hashable, ...]:
+    """Equal for equal expressions."""
+    return tuple(map(key, exprs))
+
+
+@lru_cache(maxsize=128)
+def nest_key(loops: tuple[For, ...]) -> tuple[tuple[Var, Hashable], ...]:
+    """Equal for nests with the same variables and extents."""
+    return tuple((loop.var, key(loop.extent)) for loop in loops)
+
+
+NOTHING: DigitSum = Sum({})
+
+
+class Conflict:
+    """The question whether instances of two accesses to one buffer touch the same element."""
+
+    def __init__(self, first: Access, second: Access):
+        self.first, self.second = first, second
+        self.common = shared_loops(first, second)
+        self.system = _system(first, second, len(self.common))
+
+    def possible(self, directions: Mapping[Var, Direction]) -> bool:
+        """Whether a pair (p of the first, q of the second) may touch one element where q less p
+        has the given direction for each shared loop ("*" where none is given).
+        """
+        signs = tuple([directions.get(loop.var, "*") for loop in self.common])
+        answer = self.system.answers.get(signs)
+        if answer is None:
+            answer = self.system.answers[signs] = self._solvable(directions)
+        return answer
+
+    def _solvable(self, directions: Mapping[Var, Direction]) -> bool:
+        asked = _Asked(self, directions)
+        for a, b in self.system.pairs:
+            asked.equal(a, b)
+        for loop in self.common:
+            direction = directions.get(loop.var, "*")
+            if direction in "+-":
+                if self.system.extents[loop.var] < 2:
+                    return False
+                asked.ordered(loop.var, direction)
+        return asked.solvable()
+
+
+class _Asked:
+    """One question as unknowns and equations.
+
+    p is the first instance, q the second one: a digit is ("same", d) where both have one value of
+    it, ("own", d) where only one has it, else ("p", d) and ("q", d); ("delta", d, e) is digit e
+    of q less digit d of p.
+    """
+
+    def __init__(self, conflict: Conflict, directions: Mapping[Var, Direction]):
+        self.system, self.directions = conflict.system, directions
+        self.common = {loop.var for loop in conflict.common}
+        self.divisions = conflict.system.digits.divisions
+        self.bounds: dict[Any, tuple[int, int]] = {}
+        self.equations: list[Equation] = []
+        self.settled: set[tuple[int, int]] = set()
+
+    def solvable(self) -> bool:
+        """Whether there may be an integer solution."""
+        for kind, *digits in list(self.bounds):
+            if kind == "q" and digits[0].var in self.common:
+                self._link(digits[0])
+        limits = [limit for limit in self._limits() if limit.terms.keys() <= self.bounds.keys()]
+        for number, limit in enumerate(limits):
+            self.bounds["limit", number] = (-limit.most, limit.most)
+            self.equations.append(Sum(limit.terms).minus(Sum({("limit", number): 1})))
+        return solve(self.equations, self.bounds, limits) is not None
+
+    def equal(self, a: DigitSum, b: DigitSum) -> None:
+        """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
+        parts: list[tuple[Any, int]] = []
+        for digit in dict.fromkeys((*a.terms, *b.terms)):
+            alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
+            if digit.var in self.divisions:
+                continue
+            if digit.var not in self.common:
+                parts.append((self._unknown("own", digit), alpha - beta))
+            elif self.directions.get(digit.var, "*") == "0":
+                parts.append((self._unknown("same", digit), alpha - beta))
+            elif alpha == beta:
+                parts.append((self._unknown("delta", digit, digit), -alpha))
+            else:
+                parts.append((self._unknown("p", digit), alpha))
+                parts.append((self._unknown("q", digit), -beta))
+        parts += self._quotients(a, b)
+        self._is_zero(parts, a.constant - b.constant)
+
+    def _is_zero(self, parts: Iterable[tuple[Any, int]], constant: int = 0) -> None:
+        """The sum of coefficient * unknown, plus a constant, is 0."""
+        terms: dict[Any, int] = {}
+        for unknown, coefficient in parts:
+            terms[unknown] = terms.get(unknown, 0) + coefficient
+        self.equations.append(Sum({name: c for name, c in terms.items() if c}, constant))
+
+    def _quotients(self, a: DigitSum, b: DigitSum) -> Iterator[tuple[Any, int]]:
+        """Quotients and rests: those of both sides that seem to belong together as differences."""
+        theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
+        for digit, alpha in a.terms.items():
+            own = self.divisions.get(digit.var)
+            if own is None:
+                continue
+            alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, own.by)]
+            partner = digit if digit in alike else next(iter(alike), None)
+            if partner is None:
+                yield self._unknown("p", digit), alpha
+                self._settle(own.left, NOTHING)
+                continue
+            del theirs[partner]
+            yield self._unknown("delta", digit, partner), -alpha
+            self._settle(own.left, self.divisions[partner.var].left)
+        for digit, beta in theirs.items():
+            yield self._unknown("q", digit), -beta
+            self._settle(NOTHING, self.divisions[digit.var].left)
+
+    def _by(self, digit: Digit) -> int:
+        return self.divisions[digit.var].by
+
+    def _settle(self, a: DigitSum, b: DigitSum) -> None:
+        """Two sums are 0 because of divisions; each pair is added once."""
+        if (id(a), id(b)) not in self.settled:
+            self.settled.add((id(a), id(b)))
+            self.equal(a, b)
+
+    def _unknown(self, *name: Any) -> Any:
+        low = 1 - name[1].extent if name[0] == "delta" else 0
+        self.bounds.setdefault(name, (low, name[-1].extent - 1))
+        return name
+
+    def ordered(self, var: Var, direction: Direction) -> None:
+        """The digits' differences add up to a positive (or negative) difference of `var`."""
+        parts = [(self._unknown("delta", d, d), d.divisor) for d in self._digits(var)]
+        most = self.system.extents[var] - 1
+        self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)
+        self._is_zero([(("distance", var), -1), *parts])
+
+    def _digits(self, var: Var) -> list[Digit]:
+        return [digit for digit in self.system.digits.of(var) if digit.extent > 1]
+
+    def _link(self, digit: Digit) -> None:
+        names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
+        self._is_zero([(self._unknown(*name), c) for name, c in names])
+
+    def _limits(self) -> Iterator[Limit]:
+        """Limits of differences: of a variable with more combinations of digits than values, and
+        of a sum in a condition that holds for p and q.
+        """
+        for var in self.common:
+            if self.directions.get(var, "*") != "0" and not self.system.digits.is_exact(var):
+                most = self.system.extents[var] - 1
+                yield Limit({("delta", d, d): d.divisor for d in self._digits(var)}, most)
+        for total, length in self.system.ranges:
+            moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
+            if moving and all(d.var in self.common for d in moving):
+                yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)

@@ -1,0 +1,127 @@
+"""The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+
+from minimlc.loops.ir.nodes import Block, PrimFunc
+from minimlc.loops.values.errors import ScheduleError
+from minimlc.loops.values.node import Node, span_of
+
+
+class Decided(NamedTuple):
+    """What a sampling primitive gives: the function, and what it chose (plain data).
+
+    Such a primitive has an argument `decision=None`. The step's trace holds the choice under that
+    name; given back at replay, it is taken instead of a new one.
+    """
+
+    func: PrimFunc
+    decision: Any
+
+
+class Chance(NamedTuple):
+    """Where a schedule's decisions come from: by name from `decisions`, else drawn by `key`, or the
+    first choices without one. If not `strict`, a given decision that is no choice is drawn.
+    """
+
+    key: int | None = None
+    decisions: Mapping[str, Any] = {}
+    strict: bool = True
+
+
+Rule = Callable[..., PrimFunc | Decided]
+R = TypeVar("R", bound=Rule)
+
+PRIMITIVES: dict[str, Rule] = {}
+"""Each primitive's rule: PrimFunc -> PrimFunc, by name."""
+
+SAMPLES: dict[str, Rule] = {}
+"""What only decides, by chance (`schedule.sampling`), in the form of a primitive."""
+
+RULES = ChainMap(PRIMITIVES, SAMPLES)
+"""All that the steps of a trace may name."""
+
+KEEPS_ORDER: set[str] = set()
+"""The primitives after which every reduction takes its values in the same order as before: floats
+must then agree to the bit.
+"""
+
+
+class Refusal(ScheduleError):
+    """Why a rule does not apply. Its primitive's name is put in front where the rule is applied."""
+
+    def by(self, name: str) -> ScheduleError:
+        """The error of the primitive `name`; some texts start with the call: `split("i"): ...`."""
+        starts = self.why.startswith((f"{name}(", f"{name} "))
+        why = self.why if starts else f"{name}: {self.why}"
+        error = ScheduleError(why)
+        vars(error).update(vars(self), why=why)
+        return error
+
+
+def refuse(
+    code: str,
+    why: str,
+    *,
+    at: Node | None = None,
+    of: Block | None = None,
+    example: str = "",
+    hint: str = "",
+) -> NoReturn:
+    """Raise a `Refusal`; `at` is the statement it is about, `of` the block that it says it of."""
+    if of is not None:
+        why, at = f'block "{of.name}" {why}', of
+    raise Refusal(why, code=code, **location(at), example=example, hint=hint)
+
+
+def location(at: Node | None) -> dict[str, Any]:
+    """Where an error about a statement is: its place in the source, else its first lines."""
+    span = None if at is None else span_of(at)
+    if at is None or span is not None:
+        return {"span": span}
+    return {"excerpt": "\n".join(at.script().rstrip().split("\n")[:4])}
+
+
+_PUT_OFF: ContextVar[bool] = ContextVar("put_off", default=False)
+
+
+@contextmanager
+def put_off(so: bool = True) -> Iterator[None]:
+    """Steps do not prove anew what the function claims: who asks for several of them calls `proven`
+    at the end. What makes a step itself legal is asked as ever.
+    """
+    before = _PUT_OFF.set(so)
+    try:
+        yield
+    finally:
+        _PUT_OFF.reset(before)
+
+
+def is_put_off() -> bool:
+    """Whether steps leave proofs to who asked for them."""
+    return _PUT_OFF.get()
+
+
+def primitive(*, keeps_order: bool) -> Callable[[R], R]:
+    """Decorates a rule: it becomes a method of `Schedule` and a function of modules."""
+
+    def enter(rule: R) -> R:
+        name = rule.__name__
+
+        @wraps(rule)
+        def applied(*args: Any, **options: Any) -> PrimFunc | Decided:
+            try:
+                return rule(*args, **options)
+            except Refusal as refusal:
+                raise refusal.by(name) from None
+
+        PRIMITIVES[name] = applied
+        if keeps_order:
+            KEEPS_ORDER.add(name)
+        return cast(R, applied)
+
+    return enter

@@ -1,6 +1,0 @@
-"""Blocks of blocks, and tensor intrinsics in their place."""
-
-from minimlc.schedule.tensor import blockize, tensorize  # noqa: F401 (they enter the table)
-from minimlc.schedule.tensor.intrin import TensorIntrin, find_intrin, intrins, register_intrin
-
-__all__ = ["TensorIntrin", "find_intrin", "intrins", "register_intrin"]
