@@ -152,4 +152,4 @@ GRAPHS = "graphs"
 """The second ring: a copy of the loops alone does not have it."""
 
 NAMED = {place.partition(":")[0] for places in PARTS.values() for place in places}
-hand(PARTS, removable={*NAMED, *ROOMS, *SERVICES.values(), GRAPHS})
+hand(PARTS, removable={*NAMED, *ROOMS, *SERVICES.values(), GRAPHS, "services", "targets"})

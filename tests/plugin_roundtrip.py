@@ -8,11 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from minimlc import IRModule, structural_equal, structural_hash
+from minimlc import IRModule, structural_equal, structural_hash, verify
 from minimlc.graphs.ir.nodes import Function
 from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.loops.printer import script
-from minimlc.loops.proofs import verify
 from minimlc.loops.values.errors import CompileError
 from minimlc.loops.values.node import Node, install_printer
 from tests.roundtrip import reparsed

@@ -79,7 +79,7 @@ def test_a_wheel_holds_the_pages(tmp_path):
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "-q", "--target"]
     target = tmp_path / "installed"
     subprocess.run([*install, str(target), str(wheel)], check=True, capture_output=True)
-    code = "import minimlc; print(minimlc.__file__, minimlc.services.explain('E104').title)"
+    code = "import minimlc; print(minimlc.__file__, minimlc.explain('E104').title)"
     shown_there = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,

@@ -5,12 +5,11 @@ from typing import Any
 from minimlc.loops.ir.nodes import Block, For, Load, Store, Var
 from minimlc.loops.ir.walks import blocks_in
 from minimlc.loops.proofs.arith import variables
-from minimlc.loops.schedule.primitive import put_off
 from minimlc.loops.schedule.shape import loops_feeding
 from minimlc.loops.schedule.tree import find_block, find_loop
 from minimlc.loops.values.dtypes import DTYPES
 from minimlc.loops.values.errors import ScheduleError
-from minimlc.recipes.views import S, check_schedule
+from minimlc.recipes.views import S, carefully, check_schedule
 
 NO_SUCH_NAME = "E105"
 """The code of errors about loops, blocks, buffers and primitives that do not exist."""
@@ -81,8 +80,7 @@ def attempt(sch: S, primitive: str, *args: Any, **options: Any) -> S:
     """
     check_schedule(sch)
     try:
-        with put_off(False):
-            return sch.apply(primitive, *args, **options)
+        return carefully(sch, lambda sch: sch.apply(primitive, *args, **options))
     except ScheduleError as error:
         if error.code == NO_SUCH_NAME:
             raise

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from minimlc.loops.ir.nodes import Expr, Store
 from minimlc.loops.ir.walks import loops_in
 from minimlc.loops.proofs.arith import constant_value
-from minimlc.loops.schedule.primitive import put_off
 from minimlc.loops.values.errors import ScheduleError
 from minimlc.loops.values.target import Target
 from minimlc.recipes import skinny
@@ -31,6 +30,7 @@ from minimlc.recipes.tiles import (
 from minimlc.recipes.views import (
     Draft,
     bytes_of,
+    carefully,
     choose,
     divisor,
     is_long,
@@ -375,7 +375,6 @@ def in_squares(sch: Draft, copy: str, source: str, along: str, lane: str) -> Dra
     sch, (part, lane) = sch.cut(copy, lane, SQUARE)
     sch = sch.reorder(part, along, row, lane)
     try:
-        with put_off(False):
-            return through_registers(sch, copy, source, along, [row, lane])
+        return carefully(sch, lambda s: through_registers(s, copy, source, along, [row, lane]))
     except ScheduleError:
         return plain

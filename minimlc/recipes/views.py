@@ -11,7 +11,6 @@ from minimlc.loops.math.functions import PROGRAMS
 from minimlc.loops.proofs.arith import constant_value
 from minimlc.loops.schedule import Schedule
 from minimlc.loops.schedule.finish import proven
-from minimlc.loops.schedule.primitive import put_off
 from minimlc.loops.schedule.schedule import FIELDS
 from minimlc.loops.schedule.shape import loops_feeding
 from minimlc.loops.schedule.tree import Place, find_block
@@ -41,9 +40,12 @@ def worth_threads(work: int, target: Target, each: int = ELEMENTS) -> bool:
 
 
 class Draft(Schedule):
-    """A schedule with the questions that recipes ask of it, and the steps that several take."""
+    """A schedule with the questions that recipes ask of it, and the steps that several take. What
+    its steps claim is proven at the end, as a whole.
+    """
 
     __slots__ = ()
+    proves = False
 
     def block(self, name: str) -> Block:
         """The block of that name."""
@@ -144,6 +146,18 @@ def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: l
     return sch.in_registers(sch.loops_below(copy, around))
 
 
+class Careful(Draft):
+    """A draft each of whose steps proves what it claims."""
+
+    __slots__ = ()
+    proves = True
+
+
+def carefully(sch: S, steps: Callable[..., Any]) -> S:
+    """What `steps` make of a schedule, each of them proven."""
+    return _as_kind(type(sch), steps(sch if sch.proves else _as_kind(Careful, sch)))
+
+
 def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., Any]:
     """A recipe as users call it: of a schedule, maybe with a block's name and a target. A function
     with an empty buffer stays as it is.
@@ -167,16 +181,16 @@ def _planned(plan: Callable[..., Draft], draft: Draft, *args: Any) -> Draft:
     proof after each step: then the first that is not proven is refused, or another way is taken.
     """
     try:
-        with put_off():
-            result = plan(draft, *args)
+        result = plan(draft, *args)
         if result is not draft:
             proven(result.func)
         return result
     except Exception as error:  # a step that should have been refused may break any other
         if isinstance(error, ScheduleError) and error.code == NO_FIT:
             raise
-    with put_off(False):
-        return plan(draft, *args)
+    careful = _as_kind(Careful, draft)
+    result = plan(careful, *args)
+    return draft if result is careful else result
 
 
 def _as_kind(kind: type[S], sch: Schedule) -> S:

@@ -1,6 +1,6 @@
 """What an error's code means: `mlc.explain("E104")` opens its page.
 
-The pages are `docs/errors/` in the repository; an installation holds them beside this file.
+The pages are `docs/errors/` in the repository; an installation holds them in the package.
 """
 
 import re
@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from minimlc.loops.values.errors import CompileError
 
-FOLDERS = (Path(__file__).with_name("pages"), Path(__file__).parents[1] / "docs" / "errors")
+_PACKAGE = Path(__file__).parents[1]
+FOLDERS = (_PACKAGE / "pages", _PACKAGE.parent / "docs" / "errors")
 
 
 class Page(NamedTuple):

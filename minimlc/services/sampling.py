@@ -29,7 +29,6 @@ from minimlc.loops.schedule.primitive import (
     Chance,
     Decided,
     Refusal,
-    put_off,
     refuse,
 )
 from minimlc.loops.schedule.schedule import Schedule
@@ -183,8 +182,7 @@ def _locations(func: PrimFunc, block: str) -> tuple[str, ...]:
 
 def _is_legal(func: PrimFunc, block: str, loop: str) -> bool:
     try:
-        with put_off(False):
-            PRIMITIVES["compute_at"](func, block, loop)
+        PRIMITIVES["compute_at"](func, block, loop)
     except ScheduleError:
         return False
     return True

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.graphs.ir import nodes
 from minimlc.graphs.run import flatten
 from minimlc.loops.values.dtypes import to_numpy
 from tests.gpu import standin, standin_memory, standin_torch
@@ -24,7 +25,7 @@ def network(make, shape=(4, 6), dtype="float32"):
 
 def chain(bb, x):
     """Several kernels, with constants."""
-    w = mlc.graph.nodes.constant(np.random.default_rng(3).standard_normal((6, 6)).astype("float32"))
+    w = nodes.constant(np.random.default_rng(3).standard_normal((6, 6)).astype("float32"))
     y = bb.emit(mlc.op.matmul(x, w))
     return mlc.op.softmax(bb.emit(mlc.op.matmul(bb.emit(mlc.op.relu(y)), w)))
 
@@ -72,9 +73,9 @@ def test_constants_are_there_for_every_stream(cp):
 
 def workspace(bb, x):
     """A kernel that needs memory of its own, twice."""
-    once = bb.emit(mlc.graph.nodes.call_tir("twice", (x,), mlc.script.R.Tensor((64,), "float32")))
+    once = bb.emit(nodes.call_tir("twice", (x,), mlc.script.R.Tensor((64,), "float32")))
     y = bb.emit(mlc.op.reshape(bb.emit(mlc.op.broadcast_to(once, shape=(32, 64))), shape=(64, 32)))
-    return mlc.graph.nodes.call_tir("twice", (y,), mlc.script.R.Tensor((64,), "float32"))
+    return nodes.call_tir("twice", (y,), mlc.script.R.Tensor((64,), "float32"))
 
 
 @needs_device
@@ -90,7 +91,7 @@ def test_workspace_of_kernels_is_in_the_arena(cp):
 @needs_device
 def test_values_that_live_at_once_have_places_of_their_own(cp):
     def make(bb, x):
-        w = mlc.graph.nodes.constant(np.eye(6, dtype="float32")[::-1].copy())
+        w = nodes.constant(np.eye(6, dtype="float32")[::-1].copy())
         first = bb.emit(mlc.op.matmul(x, w))
         second = bb.emit(mlc.op.matmul(first, w))
         third = bb.emit(mlc.op.matmul(second, w))
@@ -111,7 +112,7 @@ def test_functions_of_the_user_get_numpy_arrays(cp):
 
     def make(bb, x):
         kind = mlc.script.R.Tensor((4, 6), "float32")
-        y = bb.emit(mlc.graph.nodes.call_dps_packed("tests.cuda.negate", (x,), kind))
+        y = bb.emit(nodes.call_dps_packed("tests.cuda.negate", (x,), kind))
         return mlc.op.relu(y)
 
     function = mlc.build(network(make), target="cuda")["main"]
@@ -132,7 +133,7 @@ def test_narrow_numbers_cross_over(cp, torch, dtype):
 
 @needs_device
 def test_results_that_are_arguments_are_copied(cp):
-    mod = network(lambda bb, x: mlc.graph.nodes.Tuple((x, bb.emit(mlc.op.relu(x)))))
+    mod = network(lambda bb, x: nodes.Tuple((x, bb.emit(mlc.op.relu(x)))))
     x = cp.asarray(X)
     same, positive = mlc.build(mod, target="cuda")["main"](x)
     assert same.data.ptr != x.data.ptr

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import minimlc as mlc
 from minimlc.loops.ir.nodes import Buffer, For, PrimFunc, Var, index, store
 from minimlc.services.build import build
 from minimlc.services.native import native
@@ -228,14 +229,22 @@ posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="users and modes a
 
 @posix
 @pytest.mark.parametrize(
-    "file", ["node.py", "loops/llvm/stmt.py", "loops/math/functions.py", "recipes/conv.py"]
+    "file",
+    [
+        "script.py",
+        "loops/llvm/stmt.py",
+        "services/build.py",
+        "graphs/passes/legalize.py",
+        "loops/math/functions.py",
+        "recipes/conv.py",
+    ],
 )
 def test_a_changed_compiler_finds_no_old_code(tmp_path, monkeypatch, file):
     """Whichever of its files changed, in a folder of a folder too."""
     ignored = shutil.ignore_patterns("__pycache__")
-    package = Path(cache.__file__).parents[1]
+    package = Path(mlc.__file__).parent
     copy = shutil.copytree(package, tmp_path / "minimlc", ignore=ignored)
-    monkeypatch.setattr(cache, "__file__", str(copy / "runtime" / "cache.py"))
+    monkeypatch.setattr(cache, "__file__", str(copy / "services" / "runtime" / "cache.py"))
     before = cache.code_version.__wrapped__()
     with (copy / file).open("a") as text:
         text.write("# changed\n")

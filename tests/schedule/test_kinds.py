@@ -8,7 +8,7 @@ import pytest
 import minimlc as mlc
 from minimlc.loops.schedule import PRIMITIVES, finish
 from minimlc.loops.schedule.finish import proven
-from minimlc.loops.schedule.primitive import put_off
+from minimlc.recipes.views import Draft
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 from tests.schedule.programs import MatmulRelu
@@ -145,10 +145,10 @@ def test_what_a_schedule_says_of_its_blocks():
 
 
 def test_what_is_noted_is_proven_as_it_was_without_the_note(monkeypatch):
-    with put_off():
-        right = SCH.parallel("i")
-        noted = right.annotate("j", "note", 1).annotate("j", "more", 2)
-        wrong = SCH.parallel("k").annotate("j", "note", 1).annotate("j", "more", 2)
+    draft = Draft(SCH.mod, check=False)
+    right = draft.parallel("i")
+    noted = right.annotate("j", "note", 1).annotate("j", "more", 2)
+    wrong = draft.parallel("k").annotate("j", "note", 1).annotate("j", "more", 2)
     for _ in range(2):
         refuses("E104", lambda: proven(wrong.func), "k=0 and k=1")
     assert proven(right.func) is right.func

@@ -3,7 +3,7 @@
 import minimlc as mlc
 from minimlc.loops.ir import nodes as tir
 from minimlc.loops.ir.walks import blocks_in, buffers_in, inner_stmts, loops_in, statements_in
-from minimlc.loops.values.node import nodes_of, walk
+from minimlc.loops.values.node import Node, nodes_of, walk
 
 OWN_BUFFER = mlc.parse("""
 @I.ir_module
@@ -30,7 +30,7 @@ class Module:
 
 
 def test_the_nodes_of_a_class_come_in_the_order_of_a_walk():
-    for kind in (mlc.node.Node, tir.Expr, tir.Stmt, tir.Block, tir.Load, tir.Var, tir.Buffer):
+    for kind in (Node, tir.Expr, tir.Stmt, tir.Block, tir.Load, tir.Var, tir.Buffer):
         for func in (OWN_BUFFER["main"], OWN_BUFFER["main"].body):
             parts = [part for part in walk(func) if isinstance(part, kind)]
             assert nodes_of(func, kind) == parts
@@ -52,7 +52,7 @@ def test_nodes_of_a_class_that_is_not_decorated_are_found():
     bare.__post_init__()
     for item in (Marked(1, "int64"), bare):
         whole = tir.Seq((tir.Store(tir.Buffer("A", (), "int64"), (), item),))
-        for kind in (type(item), tir.Expr, mlc.node.Node):
+        for kind in (type(item), tir.Expr, Node):
             assert item in nodes_of(whole, kind)
 
 

@@ -129,7 +129,7 @@ def test_a_record_schedules_a_program_with_other_names(database):
 
 
 def replace_attrs(func):
-    return mlc.node.replace(func, attrs=())
+    return replace(func, attrs=())
 
 
 def test_a_record_that_no_longer_replays_is_left_to_the_recipe(database):

@@ -1,6 +1,7 @@
 """What ends every primitive: the result simplified, and all it claims proven anew."""
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -39,7 +40,7 @@ from minimlc.loops.proofs.ranges import Ranges
 from minimlc.loops.proofs.scopes import Scopes
 from minimlc.loops.proofs.simplify import Simplifier, simplify
 from minimlc.loops.proofs.wellformed import check_blocks
-from minimlc.loops.schedule.primitive import is_put_off, location
+from minimlc.loops.schedule.primitive import claim, location
 from minimlc.loops.schedule.tree import spoken
 from minimlc.loops.values.errors import ScheduleError, VerifyError
 from minimlc.loops.values.node import Mutator, replace, unchanged
@@ -146,7 +147,7 @@ def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
 
 
 def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
-    """A transformed function with its indices simplified and all that it claims proven anew.
+    """A transformed function with its indices simplified: all that it claims is to be proven anew.
 
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
     """
@@ -154,15 +155,15 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     new = unchanged(parts, [*map(_simplified, parts)])
     if new is not parts:
         func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
-    return func if is_put_off() else proven(func, code, hint)
+    return claim(func, partial(proven, code=code, hint=hint))
 
 
 def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     """A function all of whose claims are proven; refused as by `finish`."""
     if func in _PROVEN:
         return func
-    if func in _CLAIMS:
-        return as_proven(func, proven(_CLAIMS.pop(func), code, hint))
+    if func in _ALIKE:
+        return as_proven(func, proven(_ALIKE.pop(func), code, hint))
     _check_scopes(func)
     try:
         check_blocks(func)
@@ -185,7 +186,7 @@ def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
     if other in _PROVEN:
         _PROVEN.add(func)
     else:
-        _CLAIMS[func] = _CLAIMS.get(other, other)
+        _ALIKE[func] = _ALIKE.get(other, other)
     return func
 
 
@@ -207,7 +208,7 @@ LOOP_CHECKS = Hook[Callable[[PrimFunc], None]]("checks of concurrent loops")
 _PROVEN: WeakSet[PrimFunc] = WeakSet()
 """Functions that are: a recipe may end with what another one made."""
 
-_CLAIMS: WeakKeyDictionary[PrimFunc, PrimFunc] = WeakKeyDictionary()
+_ALIKE: WeakKeyDictionary[PrimFunc, PrimFunc] = WeakKeyDictionary()
 """Functions that are not proven yet, and what claims the same."""
 
 _SIMPLE: WeakSet[Stmt] = WeakSet()

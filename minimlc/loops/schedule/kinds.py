@@ -2,7 +2,7 @@
 
 from minimlc.loops.ir.nodes import Annotations, Block, For, LoopKind, PrimFunc
 from minimlc.loops.schedule.finish import as_proven, check_concurrent_loops, check_independent
-from minimlc.loops.schedule.primitive import is_put_off, primitive, refuse
+from minimlc.loops.schedule.primitive import claim, primitive, refuse
 from minimlc.loops.schedule.tree import (
     NoSuchName,
     constant_extent,
@@ -85,12 +85,13 @@ def bind(func: PrimFunc, loop: str, thread: str) -> PrimFunc:
 
 def _with_kind(func: PrimFunc, name: str, kind: LoopKind, thread: str = "") -> PrimFunc:
     loop = serial_loop(func, name)
-    if kind != "unrolled" and not is_put_off():
-        check_independent(func, loop, kind, thread)
-    new = replaced(func, {loop: replace(loop, kind=kind, thread=thread)})
-    if not is_put_off():
+
+    def proof(new: PrimFunc) -> None:
+        if kind != "unrolled":
+            check_independent(func, loop, kind, thread)
         check_concurrent_loops(new)
-    return new
+
+    return claim(replaced(func, {loop: replace(loop, kind=kind, thread=thread)}), proof)
 
 
 HEEDED = ("prefetch", "nontemporal")

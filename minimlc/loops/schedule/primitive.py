@@ -1,11 +1,10 @@
 """The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from minimlc.loops.ir.nodes import Block, PrimFunc
 from minimlc.loops.values.errors import ScheduleError
@@ -37,13 +36,19 @@ Rule = Callable[..., PrimFunc | Decided]
 R = TypeVar("R", bound=Rule)
 
 PRIMITIVES: dict[str, Rule] = {}
-"""Each primitive's rule: PrimFunc -> PrimFunc, by name."""
+"""Each primitive's rule: PrimFunc -> PrimFunc, by name. What it claims is proven at once."""
+
+UNPROVEN: dict[str, Rule] = {}
+"""The same rules, whose results' claims are left to who applies them."""
 
 SAMPLES: dict[str, Rule] = {}
 """What only decides, by chance (`schedule.sampling`), in the form of a primitive."""
 
 RULES = ChainMap(PRIMITIVES, SAMPLES)
 """All that the steps of a trace may name."""
+
+_CLAIMS: WeakKeyDictionary[PrimFunc, Callable[[PrimFunc], object]] = WeakKeyDictionary()
+"""What proves the claims of functions that steps made."""
 
 KEEPS_ORDER: set[str] = set()
 """The primitives after which every reduction takes its values in the same order as before: floats
@@ -86,24 +91,10 @@ def location(at: Node | None) -> dict[str, Any]:
     return {"excerpt": "\n".join(at.script().rstrip().split("\n")[:4])}
 
 
-_PUT_OFF: ContextVar[bool] = ContextVar("put_off", default=False)
-
-
-@contextmanager
-def put_off(so: bool = True) -> Iterator[None]:
-    """Steps do not prove anew what the function claims: who asks for several of them calls `proven`
-    at the end. What makes a step itself legal is asked as ever.
-    """
-    before = _PUT_OFF.set(so)
-    try:
-        yield
-    finally:
-        _PUT_OFF.reset(before)
-
-
-def is_put_off() -> bool:
-    """Whether steps leave proofs to who asked for them."""
-    return _PUT_OFF.get()
+def claim(func: PrimFunc, proof: Callable[[PrimFunc], object]) -> PrimFunc:
+    """The result of a rule, of which `proof` has to hold: it refuses what it cannot prove."""
+    _CLAIMS[func] = proof
+    return func
 
 
 def primitive(*, keeps_order: bool) -> Callable[[R], R]:
@@ -113,13 +104,20 @@ def primitive(*, keeps_order: bool) -> Callable[[R], R]:
         name = rule.__name__
 
         @wraps(rule)
-        def applied(*args: Any, **options: Any) -> PrimFunc | Decided:
+        def unproven(*args: Any, **options: Any) -> PrimFunc:
             try:
-                return rule(*args, **options)
+                return cast(PrimFunc, rule(*args, **options))
             except Refusal as refusal:
                 raise refusal.by(name) from None
 
-        PRIMITIVES[name] = applied
+        @wraps(rule)
+        def applied(*args: Any, **options: Any) -> PrimFunc:
+            result = unproven(*args, **options)
+            if proof := _CLAIMS.pop(result, None):
+                proof(result)
+            return result
+
+        PRIMITIVES[name], UNPROVEN[name] = applied, unproven
         if keeps_order:
             KEEPS_ORDER.add(name)
         return cast(R, applied)

@@ -71,6 +71,8 @@ class Schedule:
 
     __slots__ = ("__weakref__", *FIELDS)
     usual_net: ClassVar[Net] = Net()
+    proves: ClassVar[bool] = True
+    """Whether each step proves what it claims."""
     mod: IRModule
     func_name: str
     check: bool
@@ -178,7 +180,7 @@ class Schedule:
         arguments, label, is_plain = bound_call(name, args, options)
         start = time.perf_counter()
         try:
-            after, arguments = run(self.func, name, arguments, label)
+            after, arguments = run(self.func, name, arguments, label, self.proves)
             trace = Trace((*self.trace, (name, arguments)))
             if not (plain(tuple(arguments.values())) if "decision" in arguments else is_plain):
                 text = call_text(name, arguments)

@@ -17,7 +17,7 @@ from minimlc.loops.schedule.calls import (
     signature_text,
     split_arguments,
 )
-from minimlc.loops.schedule.primitive import PRIMITIVES, RULES, SAMPLES, Decided, Rule, is_put_off
+from minimlc.loops.schedule.primitive import PRIMITIVES, RULES, SAMPLES, UNPROVEN, Decided, Rule
 from minimlc.loops.values.errors import ScheduleError, did_you_mean
 from minimlc.loops.values.literals import Notes
 from minimlc.loops.values.names import UniqueNames
@@ -148,20 +148,21 @@ def _as_method(name: str, arguments: dict[str, Any]) -> str:
     return f'apply("{name}", {text.removeprefix(name + "(")}' if name in SAMPLES else text
 
 
-_DONE: OrderedDict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = OrderedDict()
+_DONE: OrderedDict[tuple[PrimFunc, Rule, str], PrimFunc] = OrderedDict()
 """What steps made of functions, proven or not, the last ones: programs of one space begin alike."""
 MOST_DONE = 2048
 
 
 def run(
-    func: PrimFunc, name: str, arguments: dict[str, Any], text: str = ""
+    func: PrimFunc, name: str, arguments: dict[str, Any], text: str = "", proves: bool = True
 ) -> tuple[PrimFunc, dict[str, Any]]:
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
     them, with what a sampling primitive decided. The same step of the same function gives the
-    very same one. `text` is the call's, where it is known.
+    very same one. `text` is the call's, where it is known; unless it `proves`, what the step claims
+    is left to the caller.
     """
-    rule = RULES[name]
-    step = func, rule, text or call_text(name, arguments), is_put_off()
+    rule = RULES[name] if proves else UNPROVEN.get(name, RULES[name])
+    step = func, rule, text or call_text(name, arguments)
     done = _DONE.pop(step, None)
     if done is None:
         positional, named = split_arguments(name, arguments)

@@ -19,7 +19,7 @@ from minimlc.loops.ir.nodes import (
     seq,
 )
 from minimlc.loops.proofs.access import accesses
-from minimlc.loops.schedule.finish import finish
+from minimlc.loops.schedule.finish import finish, proven
 from minimlc.loops.schedule.fresh import Names, fresh_iters, sweep, whole
 from minimlc.loops.schedule.memory import check_scope
 from minimlc.loops.schedule.primitive import primitive, refuse
@@ -105,7 +105,7 @@ def _padded(
     refusal = None
     for stmt in (part for part in (*place.around, place.stmt) if isinstance(part, For | Block)):
         try:
-            return finish(replaced(func, {stmt: seq((first, stmt))}))
+            return proven(finish(replaced(func, {stmt: seq((first, stmt))})))
         except ScheduleError as error:  # an iteration may own the buffer: further inside
             refusal = error
     assert refusal is not None

@@ -11,6 +11,7 @@ from minimlc.graphs.ir.nodes import Call, Constant, Expr, constant
 from minimlc.graphs.ops import call_op
 from minimlc.graphs.ops.checks import FLOATS
 from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.services.networks import window  # noqa: F401 (operators in patterns)
 from minimlc.services.patterns.match import Match
 from minimlc.services.patterns.pattern import operator, p
 from minimlc.services.patterns.rewrite import Rule, to_rest

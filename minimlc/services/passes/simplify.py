@@ -13,6 +13,7 @@ from minimlc.graphs.ops import call_op, evaluate
 from minimlc.graphs.ops.checks import INTEGERS, NUMBERS, axes_of, sizes_of
 from minimlc.loops.values.dtypes import DTYPES, holds, is_float
 from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.services.networks import normalize  # noqa: F401 (operators in patterns)
 from minimlc.services.patterns.match import Match
 from minimlc.services.patterns.pattern import Pattern, operator, p
 from minimlc.services.patterns.rewrite import Rule, to_rest

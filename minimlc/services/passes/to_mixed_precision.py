@@ -7,6 +7,7 @@ from minimlc.graphs.ir.scope import refuse
 from minimlc.graphs.ops import call_op
 from minimlc.graphs.ops.checks import HALF, NO_DTYPE
 from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.services.networks import window  # noqa: F401 (operators in patterns)
 from minimlc.services.patterns.match import Match
 from minimlc.services.patterns.pattern import operator, p
 from minimlc.services.patterns.rewrite import Rewriter, Rule

@@ -65,8 +65,7 @@ def cache_dir() -> Path:
 
 COMPILER = (
     "*.py",
-    *(f"{name}/**/*.py" for name in ("codegen", "graph", "passes", "recipes", "runtime")),
-    *(f"{name}/**/*.py" for name in ("schedule", "tir")),
+    *(f"{name}/**/*.py" for name in ("loops", "graphs", "services", "targets", "recipes")),
 )
 """The files that decide what code a module becomes."""
 
@@ -78,7 +77,7 @@ def code_version() -> str:
     all times are one, as an installation may set them, they tell nothing, and contents do.
     """
     digest = hashlib.blake2b(digest_size=16)
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     paths = [path for each in COMPILER for path in sorted(root.glob(each))]
     facts = [path.stat() for path in paths]
     alike = len({each.st_mtime_ns for each in facts}) <= 1
