@@ -20,7 +20,7 @@ from minimlc.graphs.ir.nodes import (
     tensor_types,
 )
 from minimlc.graphs.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
-from minimlc.graphs.ops.values import BIND, Values
+from minimlc.graphs.ops.values import Values
 from minimlc.loops.ir.nodes import Expr as LoopExpr
 from minimlc.loops.values.constants import too_big
 from minimlc.loops.values.dtypes import dtype_name, dtype_record, to_numpy
@@ -73,8 +73,8 @@ class Op(NamedTuple):
         """
         if _flat(tensors):
             return self._values(tensors, attrs)
-        if bind := BIND.get():
-            return bind(self.call(tensors, attrs))
+        if any(isinstance(tensor, Expr) for tensor in (tensors[0] if self.variadic else tensors)):
+            return self.call(tensors, attrs)
         return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
 
     def lower(self, *tensors: Any, **attrs: Any) -> Any:

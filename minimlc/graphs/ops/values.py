@@ -5,9 +5,7 @@ gives the loops of an operator gives its type: `shape` and `dtype` are known at 
 """
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from typing import Any
 
@@ -143,26 +141,9 @@ def _common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
         )
 
 
-BIND: ContextVar[Callable[[Any], Any] | None] = ContextVar("BIND", default=None)
-"""What binds a value to a variable, while formulas are read over graph expressions."""
-
-
-@contextmanager
-def binding(bind: Callable[[Any], Any]) -> Iterator[None]:
-    """Operators that formulas call inside, of graph expressions, are bound by `bind`."""
-    token = BIND.set(bind)
-    try:
-        yield
-    finally:
-        BIND.reset(token)
-
-
 def named(x: Any, name: str) -> Any:
-    """`x`, which loops store as `name`, and graphs bind; over arrays `x` itself."""
-    if isinstance(x, Values):
-        return x.named(name)
-    bind = BIND.get()
-    return bind(x) if bind else x
+    """`x`, which loops store as `name`; over arrays and graph expressions `x` itself."""
+    return x.named(name) if isinstance(x, Values) else x
 
 
 def spread(x: Any, axes: Sequence[int], ndim: int) -> Any:

@@ -5,6 +5,7 @@ operators give as many as there can be, and their number.
 from math import prod
 from typing import Any
 
+from minimlc.graphs.ir.nodes import Expr
 from minimlc.graphs.ops.broadcast import (
     floor_divide,
     logical_and,
@@ -19,7 +20,7 @@ from minimlc.graphs.ops.create import arange, zeros
 from minimlc.graphs.ops.elementwise import isnan, logical_not
 from minimlc.graphs.ops.record import composite
 from minimlc.graphs.ops.shape import reshape
-from minimlc.graphs.ops.values import BIND, Values, iota, named
+from minimlc.graphs.ops.values import Values, iota, named
 from minimlc.loops.values.dtypes import is_float
 from minimlc.services.arrays.gather import argsort
 from minimlc.services.arrays.scan import cumsum
@@ -33,7 +34,7 @@ def _zeros(like: Any, shape: tuple[int, ...], dtype: str) -> Any:
 
 def _numbers(total: int, like: Any) -> Any:
     """0, 1, ... total - 1, over graph expressions, too."""
-    return arange(start=total) if BIND.get() else iota(total, like)
+    return arange.call((), {"start": total}) if isinstance(like, Expr) else iota(total, like)
 
 
 def _last(x: Any) -> Any:

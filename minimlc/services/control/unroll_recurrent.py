@@ -1,10 +1,9 @@
 """Recurrent layers as operators, step after step."""
 
-from minimlc.graphs.ir.nodes import Call, Expr, Tuple, Var, size_names
+from minimlc.graphs.ir.nodes import Call, Expr, Tuple, size_names
 from minimlc.graphs.mutator import Mutator
 from minimlc.graphs.ops import OPS
 from minimlc.graphs.ops.checks import HALF
-from minimlc.graphs.ops.values import binding
 from minimlc.loops.values.module import IRModule, module_pass
 
 RECURRENT = ("gru", "lstm", "rnn")
@@ -28,13 +27,8 @@ class _Unrolled(Mutator):
         if call.op not in RECURRENT or size_names(*[arg.type for arg in call.args]):
             return call  # how many steps there are, an instance says
         dtype, cast = call.args[0].dtype, OPS["cast"]
-        with binding(self.bound):
-            args = [cast(a, dtype="float32") for a in call.args] if dtype in HALF else call.args
-            results = OPS[call.op].formula(*args, **dict(call.attrs))
-            if dtype in HALF:
-                results = [cast(result, dtype=dtype) for result in results]
+        args = [cast(a, dtype="float32") for a in call.args] if dtype in HALF else call.args
+        results = OPS[call.op].formula(*args, **dict(call.attrs))
+        if dtype in HALF:
+            results = [cast(result, dtype=dtype) for result in results]
         return Tuple(tuple(results))
-
-    def bound(self, value: Expr) -> Expr:
-        """A value that has a name."""
-        return value if isinstance(value, Var) else self.builder.emit(value)

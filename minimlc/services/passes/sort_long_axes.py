@@ -5,14 +5,22 @@ from functools import lru_cache
 from math import ceil, inf, prod
 from typing import Any, NamedTuple
 
-from minimlc.graphs.ir.nodes import Call, Expr, TensorType, Tuple, Var, call_tir, size_names
+from minimlc.graphs.ir.nodes import (
+    Call,
+    Expr,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    call_tir,
+    size_names,
+)
 from minimlc.graphs.mutator import Mutator
 from minimlc.graphs.ops import OPS
 from minimlc.graphs.ops.checks import axis_of
-from minimlc.graphs.ops.values import binding
 from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.loops.values.dtypes import DTYPES, INDEX, is_float
 from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.loops.values.node import replace
 from minimlc.loops.values.target import CPUS, Target
 from minimlc.script import parse
 
@@ -85,22 +93,34 @@ class _Sorted(Mutator):
         x, attrs = call.args[0], _attrs_of(call)
         if _size_of(call) <= LONG or any(0 in arg.shape for arg in call.args):
             return call
-        with binding(self.bound):
-            if call.op in self.programs.written:
-                return self.bound(call) if self.programs.give(call) else call
-            if call.op == "topk" and attrs["k"] <= self.programs.few:
-                axis, descending = attrs["axis"], attrs["largest"]
-                order = self.ordered(x, axis=axis, descending=descending, kept=attrs["k"])
-                return Tuple((OPS["take_along_axis"](x, order, axis=axis), order))
-            result = OPS[call.op].formula(x, **attrs)
-        return Tuple(tuple(result)) if isinstance(result, tuple) else result
+        if call.op in self.programs.written:
+            return self.by_programs(call, {})
+        if call.op == "topk" and attrs["k"] <= self.programs.few:
+            axis, descending = attrs["axis"], attrs["largest"]
+            order = self.ordered(x, axis=axis, descending=descending, kept=attrs["k"])
+            return Tuple((OPS["take_along_axis"](x, order, axis=axis), order))
+        result = OPS[call.op].formula(x, **attrs)
+        whole = Tuple(tuple(result)) if isinstance(result, tuple) else result
+        return self.by_programs(whole, {})
 
-    def bound(self, value: Expr) -> Expr:
-        """A variable for a value; where a program gives it, for that of a call of the program."""
-        if isinstance(value, Call) and self.programs.give(value):
-            program = self.ordered if value.op == "argsort" else self.found
-            value = program(*value.args, **_attrs_of(value))
-        return value if isinstance(value, Var) else self.builder.emit(value)
+    def by_programs(self, value: Expr, done: dict[Expr, Expr]) -> Expr:
+        """A formula in which programs give what they can: `done` has its parts, each once."""
+        if value in done:
+            return done[value]
+        new = value
+        match value:
+            case Call(args=args):
+                new = replace(value, args=tuple([self.by_programs(arg, done) for arg in args]))
+                if self.programs.give(new):
+                    program = self.ordered if new.op == "argsort" else self.found
+                    new = program(*new.args, **_attrs_of(new))
+            case Tuple(fields=fields):
+                new = Tuple(tuple([self.by_programs(field, done) for field in fields]))
+            case TupleGetItem(tuple=whole):
+                new = replace(value, tuple=self.by_programs(whole, done))
+            case _:  # variables and constants
+                pass
+        return done.setdefault(value, new)
 
     def ordered(self, x: Any, *, axis: int, descending: bool, kept: int = 0) -> Any:
         """The order of `x` along an axis, or the first `kept` places of it."""
@@ -127,10 +147,9 @@ class _Sorted(Mutator):
         return OPS["reshape"](self.called(text, (x, flat), (count,)), shape=values.shape)
 
     def called(self, text: str, args: tuple[Expr, ...], shape: tuple[int, ...]) -> Expr:
-        """A variable for what the program of a text gives."""
+        """A call of the program of a text."""
         name, func = _program(text)
-        call = call_tir(self.builder.add_func(func, name), args, TensorType(shape, INDEX))
-        return self.bound(call)
+        return call_tir(self.builder.add_func(func, name), args, TensorType(shape, INDEX))
 
 
 def _size_of(call: Call) -> int:
