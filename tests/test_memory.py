@@ -1,6 +1,8 @@
 """Where constants are: on a cache line, and large ones in huge pages after a build."""
 
 import ctypes
+import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 
 import minimlc as mlc
+from minimlc.loops.values import process
+from minimlc.loops.values.process import COLLAPSE, LARGE, PAGE, make_pages_huge
 from minimlc.script import R
-from minimlc.services.runtime import memory
-from minimlc.services.runtime.memory import COLLAPSE, LARGE, LINE, PAGE, make_pages_huge, on_a_line
+from minimlc.services.runtime.memory import LINE, on_a_line
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="advice to Linux")
 
@@ -34,8 +37,8 @@ def threads(monkeypatch):
             super().start()
             self.join()
 
-    monkeypatch.setattr(memory, "Thread", Watched)
-    monkeypatch.setattr(memory, "DELAY", 0)
+    monkeypatch.setattr(process, "Thread", Watched)
+    monkeypatch.setattr(process, "DELAY", 0)
     return started
 
 
@@ -72,7 +75,7 @@ def test_the_pages_of_large_arrays_are_moved_each_once(monkeypatch, threads):
 
 @linux
 def test_bytes_stay_what_they_are_while_pages_are_moved(monkeypatch):
-    monkeypatch.setattr(memory, "DELAY", 0)
+    monkeypatch.setattr(process, "DELAY", 0)
     array = shifted(3 * PAGE, 1)
     copies = [on_a_line(array) for _ in range(4)]
     make_pages_huge(copies)
@@ -94,7 +97,7 @@ def test_arrays_that_nobody_has_any_more_are_not_kept_to_be_moved(monkeypatch):
     def madvise(start, size, advice):
         asked.append(start.value)
 
-    monkeypatch.setattr(memory.time, "sleep", sleep)
+    monkeypatch.setattr(process.time, "sleep", sleep)
     monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(madvise=madvise))
     threads = []
 
@@ -103,7 +106,7 @@ def test_arrays_that_nobody_has_any_more_are_not_kept_to_be_moved(monkeypatch):
             threads.append(self)
             super().start()
 
-    monkeypatch.setattr(memory, "Thread", Noted)
+    monkeypatch.setattr(process, "Thread", Noted)
     array = on_a_line(np.ones(PAGE, np.uint8))
     gone = weakref.ref(array)
     make_pages_huge([array])
@@ -135,3 +138,15 @@ def test_without_another_thread_nothing_is_moved_and_nothing_fails(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     make_pages_huge([np.empty(LARGE, np.uint8)])
+
+
+def test_without_the_switch_a_process_stays_as_it_was():
+    """`MINIMLC_PROCESS_EFFECTS=0`: the collector goes on, threads take their usual turns."""
+    code = "import gc, sys, minimlc\nfrom minimlc.loops.values import process\n"
+    code += "with process.collector_paused(), process.short_turns():\n"
+    code += "    print(gc.isenabled(), sys.getswitchinterval())"
+    for switch, shown in (("0", "True 0.005\n"), ("1", "False 0.0005\n")):
+        environment = {**os.environ, "MINIMLC_PROCESS_EFFECTS": switch}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.stdout == shown, done.stderr

@@ -135,7 +135,7 @@ PAUSED = """
 import gc
 from weakref import ref
 
-from minimlc.loops.values.module import OLD, YOUNG, collector_paused
+from minimlc.loops.values.process import OLD, YOUNG, collector_paused
 
 
 class Loop:

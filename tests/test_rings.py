@@ -1,6 +1,7 @@
 """The rings: what they import, how much code they have, and that copies of them alone work."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,31 @@ def test_a_ring_imports_itself_and_inner_ones():
             if ring_of(target) > ring_of(name) and name not in ROOT
         ]
     assert not wrong
+
+
+def test_rings_have_no_ambient_state():
+    """What a rule or a formula does depends on its arguments alone."""
+    wrong = [
+        file
+        for ring in RINGS
+        for file in ring
+        if "contextvars" in (PACKAGE / file).read_text("utf-8")
+    ]
+    assert not wrong
+
+
+def test_process_wide_effects_stand_in_one_file():
+    """Processes of their own (`apart`, exercises, the tuner's workers) may do as they like."""
+    effect = re.compile(
+        r"\b(gc\.(disable|enable|freeze)|sys\.set\w+|register_at_fork|mallopt|madvise)\b(?!\")"
+    )
+    found = {
+        file
+        for file, _, _ in modules()
+        if effect.search((PACKAGE.parent / file).read_text("utf-8"))
+        if not file.startswith(("minimlc/apart/", "minimlc/tune/", "minimlc/homework/"))
+    }
+    assert found == {"minimlc/loops/values/process.py", "minimlc/exercise.py"}
 
 
 def test_rings_keep_to_their_sizes():

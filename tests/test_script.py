@@ -23,8 +23,8 @@ from minimlc.loops.ir.nodes import (
     Store,
     Var,
 )
-from minimlc.loops.text.module import _COLLECTOR
 from minimlc.loops.values.node import span_of, walk
+from minimlc.loops.values.process import collector_paused
 from minimlc.script import I, R, T
 from tests.roundtrip import assert_round_trips
 
@@ -419,7 +419,7 @@ def test_the_garbage_collector_is_as_before(collecting):
 
 def test_the_collector_rests_until_the_last_one_is_out():
     """Threads overlap: who came first leaves first, and who came second found it off."""
-    first, second = _COLLECTOR.resting(), _COLLECTOR.resting()
+    first, second = collector_paused(), collector_paused()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)

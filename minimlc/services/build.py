@@ -19,7 +19,6 @@ from minimlc.loops.values.module import (
     RESERVED,
     IRModule,
     Pass,
-    collector_paused,
     not_a_module,
     pass_list,
     pass_name,
@@ -27,6 +26,7 @@ from minimlc.loops.values.module import (
 )
 from minimlc.loops.values.node import Node, nodes_of
 from minimlc.loops.values.parts import Hook
+from minimlc.loops.values.process import collector_paused
 from minimlc.loops.values.target import TARGETS, Target
 from minimlc.services.caches.kept import kept
 from minimlc.services.caches.schedules import Schedules

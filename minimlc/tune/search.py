@@ -22,7 +22,8 @@ from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.loops.schedule import Schedule
 from minimlc.loops.schedule.primitive import Chance
 from minimlc.loops.values.errors import CompileError, ScheduleError, did_you_mean, shown
-from minimlc.loops.values.module import IRModule, collector_paused
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.process import collector_paused
 from minimlc.loops.values.target import Target
 from minimlc.tune import model, spaces
 from minimlc.tune.features import NAMES

@@ -16,7 +16,8 @@ from minimlc import recipes
 from minimlc.loops.schedule import Schedule
 from minimlc.loops.schedule.primitive import SAMPLES, Chance
 from minimlc.loops.values.errors import ScheduleError, shown
-from minimlc.loops.values.module import IRModule, collector_paused
+from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.process import collector_paused
 from minimlc.loops.values.target import Target
 from minimlc.recipes.views import Draft
 from minimlc.tune.features import features

@@ -1,13 +1,9 @@
 """Modules: classes decorated with `I.ir_module`, and `parse(text)`."""
 
 import ast
-import gc
-import os
 import sys
 import textwrap
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -20,6 +16,7 @@ from minimlc.loops.text.tir import T, parse_prim_func
 from minimlc.loops.values.errors import CompileError
 from minimlc.loops.values.module import Attrs, IRModule
 from minimlc.loops.values.parts import Hook
+from minimlc.loops.values.process import collector_paused
 
 _OPTIONS = 'name="", private=False, check_well_formed=True, pure=True, s_tir=True'
 LEVELS = (Level("T.prim_func", parse_prim_func, {"T": T}), *Hook[Level]("languages"))
@@ -57,43 +54,7 @@ def _module_of(frame: FrameType, cls: type) -> IRModule:
     return read(ast.ClassDef, cls, frame, partial(_read_module, owners=owners))
 
 
-class _Collector:
-    """Lets the garbage collector rest while any thread is inside: nothing of a growing tree is
-    garbage, and to look through all of it again and again takes as long as to make it.
-    """
-
-    def __init__(self) -> None:
-        self.start_anew()
-
-    def start_anew(self) -> None:
-        """With nobody inside, as in a process that was forked just now."""
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._resumes = False
-
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """The first one in stops it, the last one out starts it again, if it ran before."""
-        try:
-            with self._lock:
-                self._inside += 1
-                if self._inside == 1:
-                    self._resumes = gc.isenabled()
-                    gc.disable()
-            yield
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if self._inside == 0 and self._resumes:
-                    gc.enable()
-
-
-_COLLECTOR = _Collector()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_COLLECTOR.start_anew)
-
-
-@_COLLECTOR.resting()
+@collector_paused()
 def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
     """The module that a script describes: a class, or functions that stand alone.
 

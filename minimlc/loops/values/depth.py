@@ -1,25 +1,12 @@
-"""How deeply programs may nest, and the room that Python's recursion needs for it."""
+"""How deeply programs may nest."""
 
 import ast
-import sys
 from typing import Any
+
+from minimlc.loops.values.process import raise_recursion_limit
 
 MOST_LEVELS = 1000
 """How deeply nodes may nest; loops and blocks count four times."""
-_FRAMES = 12
-"""Python's frames that a walk over a tree takes for a level, at the most."""
-PLAIN_LEVELS = 40
-"""Levels that Python's own limit has room for."""
-
-
-def make_room(levels: int) -> None:
-    """Let functions recurse over this many levels: Python's limit of 1000 frames is raised, for
-    good, where someone has such a tree.
-    """
-    if levels > PLAIN_LEVELS:
-        frames = 1000 + _FRAMES * levels
-        if sys.getrecursionlimit() < frames:
-            sys.setrecursionlimit(frames)
 
 
 def too_deep(tree: ast.AST) -> Any:
@@ -36,5 +23,5 @@ def too_deep(tree: ast.AST) -> Any:
             return place
         deepest = max(level, deepest)
         stack += [(inner, place, level + 1) for inner in ast.iter_child_nodes(part)]
-    make_room(deepest)
+    raise_recursion_limit(deepest)
     return None

@@ -1,9 +1,7 @@
 """A module is a value: named functions of both levels. A pass takes one and returns one."""
 
-import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import MappingProxyType
 from typing import Any, Concatenate, NamedTuple, ParamSpec
@@ -245,41 +243,3 @@ def pass_name(transform: Pass) -> str:
     inner = getattr(transform, "func", transform)
     name = getattr(inner, "__name__", type(inner).__name__)
     return f"{inner.__module__.rsplit('.', 1)[-1]}.apply" if name == "apply" else name
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Python's collector of cycles does not run: trees have none, and looking through them again
-    and again is an eighth of a build. Nor does it look through all of them right afterwards.
-    """
-    running = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if running:
-            _grow_old()
-            gc.enable()
-
-
-YOUNG, OLD, FROZEN = 50_000, 2**21, 1000
-"""Objects that are more than the collector looks through in no time; after how many of them it has
-to look through all, as what little garbage there is must not stay; and more than Python 3.12
-freezes at its start."""
-_grown: list[int] = []
-
-
-def _grow_old() -> None:
-    """Have the collector take what is young for what it has seen: frozen objects that are free
-    again are old ones. Where somebody else has frozen objects, those stay.
-    """
-    young = gc.get_count()[0]
-    if young < YOUNG or gc.get_freeze_count() > FROZEN:
-        return
-    _grown.append(young)
-    if sum(_grown) > OLD:
-        _grown.clear()
-        gc.collect()
-    else:
-        gc.freeze()
-        gc.unfreeze()

@@ -20,9 +20,10 @@ from typing import Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 
 from minimlc.loops.values.contents import digest_of
-from minimlc.loops.values.depth import MOST_LEVELS, PLAIN_LEVELS, make_room
+from minimlc.loops.values.depth import MOST_LEVELS
 from minimlc.loops.values.display import display, mimebundle
 from minimlc.loops.values.errors import Span, TooLarge, did_you_mean
+from minimlc.loops.values.process import PLAIN_LEVELS, raise_recursion_limit
 
 C = TypeVar("C", bound=type)
 N = TypeVar("N", bound="Node")
@@ -138,7 +139,7 @@ def check_weight(item: Node, most: int = MOST_PARTS) -> None:
         why = f"this {item._word} is too large: it has more than {most} parts"
     if why:
         raise TooLarge(why, code="E134", span=span_of(item), hint=_REMEDY)
-    make_room(levels)
+    raise_recursion_limit(levels)
 
 
 _PRINTER: list[Callable[[Node, bool, str], str]] = [lambda item, *_: object.__repr__(item)]

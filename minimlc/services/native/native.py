@@ -1,7 +1,6 @@
 """From primitive functions to callable machine code, through the cache."""
 
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from minimlc.loops.llvm.kernel import NativeCode, backend, emit_llvm, link, mach
 from minimlc.loops.llvm.value import IN_PLACE, symbol
 from minimlc.loops.lower.dialect import PLAIN, Legalize
 from minimlc.loops.values.node import nodes_of, structural_hash
+from minimlc.loops.values.process import short_turns
 from minimlc.loops.values.target import Target
 from minimlc.services.runtime.cache import FOLDER, Entries, cache_key
 from minimlc.services.runtime.copies import READY
@@ -45,28 +45,13 @@ def code_name(func: PrimFunc, target: Target) -> str:
     return "k" + _key({"": func}, target, "")
 
 
-TURN = 0.0005
-"""Seconds after which Python's threads take turns while one of them compiles."""
-_lock = threading.Lock()
-_usual: list[float] = []
-
-
 @contextmanager
 def compiler() -> Iterator[ThreadPoolExecutor]:
     """A thread for LLVM beside the one that writes its text. Each call of LLVM comes back by
     Python's lock, and would wait for the usual 5 ms there.
     """
-    with _lock:
-        _usual.append(sys.getswitchinterval())
-        sys.setswitchinterval(min(TURN, _usual[-1]))
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            yield pool
-    finally:
-        with _lock:
-            before = _usual.pop()
-            if not _usual:  # the last to end has what was there before the first
-                sys.setswitchinterval(before)
+    with short_turns(), ThreadPoolExecutor(1) as pool:
+        yield pool
 
 
 class Unit(NamedTuple):

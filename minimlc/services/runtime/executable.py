@@ -17,12 +17,12 @@ from minimlc.loops.llvm.kernel import entered, failure
 from minimlc.loops.lower.bounds import Site
 from minimlc.loops.values.dtypes import to_numpy
 from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.process import keep_blocks, make_pages_huge
 from minimlc.loops.values.target import Target
 from minimlc.services.control import control
 from minimlc.services.runtime.foreign import refusing
-from minimlc.services.runtime.heap import keep_blocks
 from minimlc.services.runtime.library import Library
-from minimlc.services.runtime.memory import make_pages_huge, memory
+from minimlc.services.runtime.memory import memory
 
 LARGE = 1 << 16
 """Bytes from which on it pays to choose where an array begins."""

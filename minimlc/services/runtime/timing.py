@@ -1,6 +1,5 @@
 """Timing that can be believed: warmed up, repeated, every sample kept."""
 
-import gc
 import time as clock
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import numpy as np
 
 from minimlc.loops.values.display import display, mimebundle
 from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.process import collector_paused
 from minimlc.loops.values.target import Target
 
 BATCH_SECONDS = 1e-3
@@ -113,13 +113,8 @@ def _batch_size(
 
 def _sample(function: Callable[..., Any], arguments: tuple[Any, ...], batch: int) -> float:
     """Seconds that `batch` calls take together."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with collector_paused():
         start = clock.perf_counter()
         for _ in range(batch):
             function(*arguments)
         return clock.perf_counter() - start
-    finally:
-        if enabled:
-            gc.enable()

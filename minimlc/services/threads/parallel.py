@@ -21,12 +21,14 @@ from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from minimlc.loops.llvm.kernel import NativeCode, backend, link, machine_of
 from minimlc.loops.values.errors import CompileError
+from minimlc.loops.values.process import at_fork
 from minimlc.loops.values.target import Target
 from minimlc.services.threads.team import MEMBERS, Team
 
 Task = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-PoolRun = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+PoolRun = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 _threads = ctypes.c_int32(0)
 _inside = threading.local()
@@ -107,8 +109,7 @@ def _after_fork() -> None:
 
 _forked: list[bool] = []
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _most_threads() -> tuple[int, str]:
@@ -139,7 +140,7 @@ def symbols(cache: bool = True) -> dict[str, int]:
     """The addresses that compiled parallel loops link to; `cache` may have the team's code."""
     threads, shared = num_threads(), team(cache)
     if shared is None:
-        return {"minimlc_parallel": _address(_pool_run)}
+        return {"minimlc_parallel": _pool_code().addresses["minimlc_parallel"]}
     shared.grow(threads)
     return {"minimlc_parallel": shared.address}
 
@@ -220,17 +221,23 @@ class _Job:
             return self.running > 0
 
 
-def pool_run(task: int, context: int, count: int) -> int:
+def pool_run(task: int, context: int, count: int, status: int) -> None:
+    """Run a compiled task, and write its status plus 1 to an address. Where an interrupt comes
+    before that, what stood there stays: what ctypes returns then is not defined.
+    """
+    ctypes.c_int32.from_address(status).value = _pool_status(task, context, count) + 1
+
+
+def _pool_status(task: int, context: int, count: int) -> int:
     """Run a compiled task over 0 ... count-1, in as many equal runs as there are threads; at first
     in one, which tells whether it takes long enough to start threads for.
 
-    Returns the status plus 1: 0 is what ctypes makes of an exception. ctypes releases the
-    interpreter's lock in each run; nested loops stay on their thread. An interrupt (Ctrl-C) is
-    kept until no thread writes any more; then the call that it hit raises it.
+    ctypes releases the interpreter's lock in each run; nested loops stay on their thread. An
+    interrupt (Ctrl-C) is kept until no thread writes any more; then the call that it hit raises it.
     """
     threads = min(num_threads(), count)
     if threads <= 1 or getattr(_inside, "value", False):
-        return Task(task)(context, 0, count) + 1
+        return Task(task)(context, 0, count)
     cuts = [count * n // threads for n in range(threads + 1)]
     start = time.perf_counter()
     if task not in _worth:
@@ -256,9 +263,9 @@ def pool_run(task: int, context: int, count: int) -> int:
         except BaseException as error:
             caught = error
     if caught is None:
-        return job.status + 1
+        return job.status
     _inside.interrupt = caught
-    return INTERRUPTED + 1
+    return INTERRUPTED
 
 
 INTERRUPTED = 3
@@ -271,3 +278,21 @@ def interruption() -> BaseException:
 
 
 _pool_run = PoolRun(pool_run)
+POOL = """
+declare void @minimlc_pool(ptr, ptr, i64, ptr)
+define i32 @minimlc_parallel(ptr %task, ptr %context, i64 %count) {
+  %place = alloca i32
+  store i32 0, ptr %place
+  call void @minimlc_pool(ptr %task, ptr %context, i64 %count, ptr %place)
+  %status = load i32, ptr %place
+  ret i32 %status
+}
+"""
+"""A parallel loop by the pool; its status plus 1, as 0 is an interrupt's."""
+
+
+@functools.cache
+def _pool_code() -> NativeCode:
+    machine = machine_of(Target.host())
+    code = backend().compile_object(POOL, machine)
+    return link([code], ["minimlc_parallel"], {"minimlc_pool": _address(_pool_run)})
