@@ -17,21 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.dimensions import SIZES
-from minimlc.graphs.ir.nodes import (
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    call_tir,
-    constant,
-)
 from minimlc.graphs.ir.scope import Scope, refuse
 from minimlc.graphs.op import FUNCTIONS
 from minimlc.loops.ir.nodes import PrimFunc, binary
@@ -61,7 +48,7 @@ class BlockBuilder:
     def function(
         self,
         name: str,
-        params: Sequence[Var] | None = None,
+        params: Sequence[ir.Var] | None = None,
         attrs: Mapping[str, object] | None = None,
     ) -> Iterator[None]:
         """The graph function `name`. Its parameters come here or with `emit_func_output`.
@@ -100,19 +87,19 @@ class BlockBuilder:
         yield
         scope.end_block()
 
-    def emit(self, expr: Expr, name_hint: str = "lv") -> Var:
+    def emit(self, expr: ir.Expr, name_hint: str = "lv") -> ir.Var:
         """Bind `expr` to a new variable and return that. Calls inside it are bound first."""
         return self._scope("bb.emit(...)").bind(expr, name_hint)
 
-    def match_cast(self, value: Expr, shape: Any, name_hint: str = "lv") -> Var:
+    def match_cast(self, value: ir.Expr, shape: Any, name_hint: str = "lv") -> ir.Var:
         """Bind `value`, which has `shape`, a shape or a tensor's type: the call checks it."""
         return self.emit(FUNCTIONS["match_cast"](value, shape), name_hint)
 
-    def emit_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Var:
+    def emit_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> ir.Var:
         """Bind a call of the primitive function that `function` computes; see `call_te`."""
         return self._scope("bb.emit_te(...)").bind(self.call_te(function, *args, **attrs), "lv")
 
-    def call_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> Call:
+    def call_te(self, function: Callable[..., Any], *args: Any, **attrs: Any) -> ir.Call:
         """A call of a new primitive function, not bound yet.
 
         `function` is given a `te.placeholder` for every tensor among `args` (also inside lists
@@ -132,17 +119,17 @@ class BlockBuilder:
         several = isinstance(result, list | tuple)
         outputs = _outputs(hint, result if several else [result], inputs.placeholders)
         func = te.create_prim_func([*inputs.placeholders, *outputs])
-        types = tuple(TensorType(out.shape, out.dtype) for out in outputs)
-        out: Type = TupleType(types) if several else types[0]
-        return call_tir(self.add_func(func, hint), tuple(inputs.args), out)
+        types = tuple(ir.TensorType(out.shape, out.dtype) for out in outputs)
+        out: ir.Type = ir.TupleType(types) if several else types[0]
+        return ir.call_tir(self.add_func(func, hint), tuple(inputs.args), out)
 
-    def emit_output(self, expr: Expr, name_hint: str = "gv") -> Var:
+    def emit_output(self, expr: ir.Expr, name_hint: str = "gv") -> ir.Var:
         """Bind `expr` and let it be used after the dataflow block; a variable just gets visible."""
         scope = self._scope("bb.emit_output(...)")
         if not scope.dataflow:
             hint = "with bb.dataflow(): ..., or bb.emit(...) outside one"
             refuse("bb.emit_output belongs inside a dataflow block", "E216", hint)
-        if isinstance(expr, Var) and expr in scope.values:
+        if isinstance(expr, ir.Var) and expr in scope.values:
             scope.check_visible(expr)
             var = expr
         else:
@@ -150,7 +137,7 @@ class BlockBuilder:
         scope.make_output(var)
         return var
 
-    def emit_func_output(self, output: Any, params: Sequence[Var] | None = None) -> None:
+    def emit_func_output(self, output: Any, params: Sequence[ir.Var] | None = None) -> None:
         """End the function: its result, a value or a tuple of values, and maybe its parameters."""
         scope = self._scope("bb.emit_func_output(...)")
         if scope.dataflow:
@@ -163,7 +150,7 @@ class BlockBuilder:
             scope.set_params(())
         scope.result = result
 
-    def add_func(self, func: Function | PrimFunc, name_hint: str) -> str:
+    def add_func(self, func: ir.Function | PrimFunc, name_hint: str) -> str:
         """Add a function; its name. A structurally equal one of the same level is reused."""
         if self._alike is None:
             self._alike = {}
@@ -187,15 +174,17 @@ class BlockBuilder:
             alike.setdefault(structural_hash(self._functions[first[0]]), [first[0]])
         return alike.setdefault(structural_hash(func), [])
 
-    def update_func(self, name: str, func: Function | PrimFunc) -> None:
+    def update_func(self, name: str, func: ir.Function | PrimFunc) -> None:
         """Put `func` in the place of the function `name`."""
         if name not in self._functions:
             refuse(f'the module has no function "{name}"', "E105")
         self._functions[name] = func
 
-    def lookup_binding(self, var: Expr) -> Expr | None:
+    def lookup_binding(self, var: ir.Expr) -> ir.Expr | None:
         """The value bound to `var` in the function that is open; None for a parameter."""
-        return self._scopes[-1].values.get(var) if self._scopes and isinstance(var, Var) else None
+        return (
+            self._scopes[-1].values.get(var) if self._scopes and isinstance(var, ir.Var) else None
+        )
 
     def get(self) -> IRModule:
         """The module built so far."""
@@ -213,11 +202,11 @@ class BlockBuilder:
         finally:
             self._scopes.remove(scope)
 
-    def atom(self, expr: Expr) -> Expr:
+    def atom(self, expr: ir.Expr) -> ir.Expr:
         """A variable, constant or tuple of those that stands for `expr`."""
         if self._scopes:
             return self._scopes[-1].atom(expr)
-        if not isinstance(expr, Var | Constant):
+        if not isinstance(expr, ir.Var | ir.Constant):
             why = "a nested expression must be bound first, and no function is open"
             refuse(why, "E216", "with bb.function(name, params): ...")
         return expr
@@ -236,7 +225,7 @@ class BlockBuilder:
 def _outline(func: Node) -> Hashable:
     """What equal functions have in common, and others of a model seldom: cheaper than a hash."""
     params = getattr(func, "params", ())
-    types = [p.type if isinstance(p, Var) else (p.shape, p.dtype) for p in params]
+    types = [p.type if isinstance(p, ir.Var) else (p.shape, p.dtype) for p in params]
     return type(func), func._facts[1:], tuple(types)
 
 
@@ -245,7 +234,7 @@ class _Inputs:
 
     def __init__(self, builder: BlockBuilder):
         self.builder = builder
-        self.args: list[Expr] = []
+        self.args: list[ir.Expr] = []
         self.placeholders: list[te.Tensor] = []
         self.sizes: dict[str, Any] = {}
 
@@ -253,13 +242,13 @@ class _Inputs:
         if isinstance(value, list | tuple):
             return type(value)([self.convert(v, f"{name}{n}") for n, v in enumerate(value)])
         if isinstance(value, np.ndarray):
-            value = constant(value)
-        if not isinstance(value, Expr):
+            value = ir.constant(value)
+        if not isinstance(value, ir.Expr):
             return self.size(value)
-        if isinstance(value.type, TupleType):
+        if isinstance(value.type, ir.TupleType):
             count = len(value.type.fields)
-            items = [TupleGetItem(value, position) for position in range(count)]
-            return self.convert(list(value.fields if isinstance(value, Tuple) else items), name)
+            items = [ir.TupleGetItem(value, position) for position in range(count)]
+            return self.convert(list(value.fields if isinstance(value, ir.Tuple) else items), name)
         self.args.append(self.builder.atom(value))
         shape = [self.size(size) for size in value.type.shape]
         self.placeholders.append(te.placeholder(shape, value.type.dtype, name=name))
@@ -293,9 +282,9 @@ def _copy(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *i: x[i], name=f"{x.name}_copy")
 
 
-def _as_expr(value: Any) -> Expr:
+def _as_expr(value: Any) -> ir.Expr:
     if isinstance(value, list | tuple):
-        return Tuple(tuple(_as_expr(v) for v in value))
+        return ir.Tuple(tuple(_as_expr(v) for v in value))
     return value
 
 

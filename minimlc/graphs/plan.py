@@ -18,16 +18,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from minimlc.graphs.execute import execute
-from minimlc.graphs.ir.nodes import (
-    CONTROL,
-    JOINTS,
-    Call,
-    Constant,
-    Function,
-    TensorType,
-    called,
-    tensor_types,
-)
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.run import flatten, nest
 from minimlc.loops.ir.arguments import Parameter
 from minimlc.loops.ir.nodes import Buffer
@@ -45,7 +36,7 @@ SlotKind = Literal["input", "constant", "output", "arena"]
 class Slot:
     """Where a tensor lives: the `number`-th of its kind, or at byte `number` of the arena."""
 
-    type: TensorType
+    type: ir.TensorType
     kind: SlotKind
     number: int = -1
     reuses: "Slot | None" = None
@@ -60,7 +51,7 @@ class Slot:
         return max(ALIGNMENT, -(-nbytes(self.type) // ALIGNMENT) * ALIGNMENT)
 
 
-def nbytes(kind: TensorType | Buffer | Parameter) -> int:
+def nbytes(kind: ir.TensorType | Buffer | Parameter) -> int:
     """The bytes of the elements of a tensor, or of a buffer."""
     return prod(kind.shape) * to_numpy(kind.dtype).itemsize
 
@@ -80,7 +71,7 @@ class PlannedCall:
     outputs: tuple[Slot, ...]
     scratch: tuple[Slot, ...] = ()
     """Memory that the step needs for itself."""
-    call: Call | None = None
+    call: ir.Call | None = None
     inner: "tuple[Inner, ...]" = ()
     """The functions of a condition or loop that is native code, as it is called."""
 
@@ -142,8 +133,8 @@ def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
     and conditions and loops of compiled functions are steps of compiled code.
     """
     func = mod[name]
-    assert isinstance(func, Function)
-    types = [kind for param in func.params for kind in tensor_types(param.type)]
+    assert isinstance(func, ir.Function)
+    types = [kind for param in func.params for kind in ir.tensor_types(param.type)]
     result = Plan([Slot(kind, "input", number) for number, kind in enumerate(types)])
     inputs = iter(result.inputs)
     places = [nest(param.type, inputs) for param in func.params]
@@ -165,7 +156,7 @@ class _Planner:
         self.constants: dict[int, Slot] = {}
         self.open: list[str] = []
 
-    def function(self, name: str, func: Function, arguments: Sequence[Slots]) -> Slots:
+    def function(self, name: str, func: ir.Function, arguments: Sequence[Slots]) -> Slots:
         if name in self.open:
             raise BuildError(f'graph function "{name}" calls itself', code="E227")
         self.open.append(name)
@@ -173,34 +164,34 @@ class _Planner:
         self.open.pop()
         return place
 
-    def constant(self, item: Constant) -> Slot:
+    def constant(self, item: ir.Constant) -> Slot:
         key = id(item.data)
         if key not in self.constants:
             self.constants[key] = Slot(item.type, "constant", len(self.plan.constants))
             self.plan.constants.append(item.data)
         return self.constants[key]
 
-    def call(self, call: Call, arguments: list[Slots]) -> Slots:
+    def call(self, call: ir.Call, arguments: list[Slots]) -> Slots:
         if call.op == "call":
             callee = self.mod[call.callee]
-            assert isinstance(callee, Function)
+            assert isinstance(callee, ir.Function)
             return self.function(call.callee, callee, arguments)
-        if call.op not in JOINTS:
+        if call.op not in ir.JOINTS:
             why = f'operator "{call.op}" has not been lowered to loops'
             hint = "put mlc.passes.legalize into the pipeline"
             raise BuildError(why, code="E503", span=span_of(call), hint=hint)
-        outputs = tuple(Slot(t, "arena") for t in tensor_types(call.type))
+        outputs = tuple(Slot(t, "arena") for t in ir.tensor_types(call.type))
         inputs = tuple(flatten(arguments))
         step = PlannedCall(call.op, call.callee, inputs, outputs)
-        if call.op in CONTROL:
+        if call.op in ir.CONTROL:
             step = self.inside(call, replace(step, callee=call.op, call=call))
         self.plan.steps.append(step)
         place: Slots = nest(call.type, iter(outputs))
         return place
 
-    def inside(self, call: Call, step: PlannedCall) -> PlannedCall:
+    def inside(self, call: ir.Call, step: PlannedCall) -> PlannedCall:
         """A condition or loop, as compiled code if all functions in it are."""
-        names = [name for _, name in called(call)] if self.compiled else []
+        names = [name for _, name in ir.called(call)] if self.compiled else []
         plans = [plan(self.mod, name, in_place=True) for name in names]
         if not plans or not all(each.native for each in plans):
             return step
@@ -209,8 +200,8 @@ class _Planner:
             inner.append(Inner(name, each, len(self.plan.constants)))
             self.plan.constants += each.constants
         most = max(1, *[each.arena_bytes for each in plans])
-        state = tensor_types(call.args[0].type) if call.op != "cond" else ()
-        kinds = [TensorType((most,), "uint8"), TensorType((), "int64"), *state]
+        state = ir.tensor_types(call.args[0].type) if call.op != "cond" else ()
+        kinds = [ir.TensorType((most,), "uint8"), ir.TensorType((), "int64"), *state]
         scratch = tuple([Slot(kind, "arena") for kind in kinds])
         return replace(step, inner=tuple(inner), scratch=scratch)
 

@@ -4,25 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from minimlc.graphs.ir.nodes import (
-    BOUNDS,
-    CONTROL,
-    JOINTS,
-    Attrs,
-    Binding,
-    BindingBlock,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    called,
-    size_names,
-)
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ops import OPS
 from minimlc.loops.ir.printer import TirPrinter
 from minimlc.loops.values.errors import CompileError
@@ -49,22 +31,22 @@ class GraphPrinter(TirPrinter):
         """The large constants of a node, by names that no variable or size begins with: then none
         is made unique to one, either.
         """
-        stem, variables = "const", nodes_of(item, Var)
-        taken = {var.name for var in variables} | {*size_names(*[var.type for var in variables])}
+        stem, variables = "const", nodes_of(item, ir.Var)
+        taken = {var.name for var in variables} | {*ir.size_names(*[var.type for var in variables])}
         while any(name.startswith(stem) for name in taken):
             stem += "_"
-        arrays = {id(part.data): part.data for part in nodes_of(item, Constant)}
+        arrays = {id(part.data): part.data for part in nodes_of(item, ir.Constant)}
         large = (data for data in arrays.values() if not prints_inline(data))
         return ((f"{stem}{number}", data) for number, data in enumerate(large))
 
-    def graph_function(self, func: Function, name: str, decorator: str) -> None:
+    def graph_function(self, func: ir.Function, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
         self.line(decorator)
         params = [f"{self.names.declare(p)}: {_declared(p.type)}" for p in func.params]
         self.signature(name, params, f" -> {func.result.type!r}")
         outputs = _outputs(func)
         with self.indented():
-            attrs = tuple([pair for pair in func.attrs if pair[0] != BOUNDS])
+            attrs = tuple([pair for pair in func.attrs if pair[0] != ir.BOUNDS])
             if attrs:
                 self.line(f"R.func_attr({dict_literal(attrs)})")
             open_before = False
@@ -73,7 +55,7 @@ class GraphPrinter(TirPrinter):
                 open_before = not block.dataflow
             self.line(f"return {self.value(func.result)}")
 
-    def binding_block(self, block: BindingBlock, used: list[Var], open_before: bool) -> None:
+    def binding_block(self, block: ir.BindingBlock, used: list[ir.Var], open_before: bool) -> None:
         """`with R.dataflow():`, or plain lines: under `R.block()` where they would run together."""
         if not block.dataflow and block.bindings and not open_before:
             for item in block.bindings:
@@ -88,38 +70,41 @@ class GraphPrinter(TirPrinter):
             elif not block.bindings:
                 self.line("pass")
 
-    def binding(self, item: Binding) -> None:
+    def binding(self, item: ir.Binding) -> None:
         value = self.value(item.value)
-        inferred = isinstance(item.value, Call) and item.value.op not in JOINTS
+        inferred = isinstance(item.value, ir.Call) and item.value.op not in ir.JOINTS
         note = f": {item.var.type!r}" if inferred else ""
         self.line(f"{self.names.declare(item.var)}{note} = {value}")
 
-    def value(self, item: Expr) -> str:
+    def value(self, item: ir.Expr) -> str:
         """A graph expression."""
         match item:
-            case Var():
+            case ir.Var():
                 return self.names[item]
-            case Constant():
+            case ir.Constant():
                 return self.constant(item)
-            case Tuple(fields):
+            case ir.Tuple(fields):
                 return self.tuple_of(fields)
-            case TupleGetItem(tuple=source, index=index):
+            case ir.TupleGetItem(tuple=source, index=index):
                 return f"{self.value(source)}[{index}]"
-            case Call():
+            case ir.Call():
                 return self.call(item)
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
-    def tuple_of(self, fields: Iterable[Expr]) -> str:
+    def tuple_of(self, fields: Iterable[ir.Expr]) -> str:
         texts = [self.value(field) for field in fields]
         return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
-    def call(self, item: Call) -> str:
-        if item.op not in JOINTS:
+    def call(self, item: ir.Call) -> str:
+        if item.op not in ir.JOINTS:
             options = [f"{key}={_option(item, value)}" for key, value in _own_attrs(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
-        if item.op in CONTROL:
-            names, args = [quoted(name) for _, name in called(item)], [*map(self.value, item.args)]
+        if item.op in ir.CONTROL:
+            names, args = (
+                [quoted(name) for _, name in ir.called(item)],
+                [*map(self.value, item.args)],
+            )
             if item.op == "cond":
                 args, names = [self.tuple_of(item.args[1:])], [args[0], *names]
             return f"R.{item.op}({', '.join([*names, *args])}, out={item.type!r})"
@@ -128,7 +113,7 @@ class GraphPrinter(TirPrinter):
         arguments = [quoted(item.callee), self.tuple_of(item.args), f"out={item.type!r}", *options]
         return f"R.{item.op}({', '.join(arguments)})"
 
-    def constant(self, item: Constant) -> str:
+    def constant(self, item: ir.Constant) -> str:
         dtype = quoted(item.dtype)
         if id(item.data) in self.constants:
             return f"R.const({self.constants[id(item.data)]}, {item.type!r})"
@@ -140,26 +125,26 @@ class GraphPrinter(TirPrinter):
     def fragment(self, item: Node) -> str:
         """Any node but a function."""
         match item:
-            case Expr():
+            case ir.Expr():
                 return self.value(item)
-            case Binding():
+            case ir.Binding():
                 self.binding(item)
-            case BindingBlock():
+            case ir.BindingBlock():
                 self.binding_block(item, [b.var for b in item.bindings[-1:]], False)
             case _:  # other nodes: of the loops
                 return super().fragment(item)
         return "\n".join(self.lines)
 
 
-def _declared(kind: Type) -> str:
+def _declared(kind: ir.Type) -> str:
     """A parameter's type, with the bounds of its sizes."""
-    if isinstance(kind, TupleType):
+    if isinstance(kind, ir.TupleType):
         return f"R.Tuple({', '.join(map(_declared, kind.fields))})"
     texts = [(s.bounded or str(s)) if isinstance(s, Symbol) else s for s in kind.shape]
     return f"R.Tensor({literal(tuple(texts))}, {quoted(kind.dtype)})"
 
 
-def _option(call: Call, value: object) -> str:
+def _option(call: ir.Call, value: object) -> str:
     """An option's text; a size that data tell has no meaning before, so it is a string. Bounds
     stand where they are declared.
     """
@@ -168,7 +153,7 @@ def _option(call: Call, value: object) -> str:
     return literal(str(value) if call.op == "first" and isinstance(value, Symbol) else value)
 
 
-def _own_attrs(call: Call) -> Attrs:
+def _own_attrs(call: ir.Call) -> ir.Attrs:
     """An operator's attributes without those that have their default value."""
     defaults = OPS[call.op].attrs if call.op in OPS else ()
     if [key for key, _ in call.attrs] != [key for key, _ in defaults]:
@@ -177,7 +162,7 @@ def _own_attrs(call: Call) -> Attrs:
     return tuple(attr for attr, (_, default) in pairs if literal(attr[1]) != literal(default))
 
 
-def _outputs(func: Function) -> list[list[Var]]:
+def _outputs(func: ir.Function) -> list[list[ir.Var]]:
     """For each block, the variables that are used after it, in order of binding."""
     home = {b.var: number for number, block in enumerate(func.blocks) for b in block.bindings}
     used: set[Node] = {part for part in walk(func.result) if part in home}

@@ -9,17 +9,9 @@ from typing import Any
 import numpy as np
 
 from minimlc.graphs.execute import execute
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.dimensions import CONTROL_FLOW
-from minimlc.graphs.ir.nodes import (
-    CONTROL,
-    JOINTS,
-    Call,
-    Function,
-    TupleType,
-    Type,
-    called,
-    tensor_types,
-)
+from minimlc.graphs.ir.nodes import called
 from minimlc.graphs.ir.registry import get_function
 from minimlc.graphs.ops import evaluate
 from minimlc.graphs.wellformed import check_function
@@ -34,33 +26,33 @@ from minimlc.loops.values.module import IRModule
 
 def is_graph(func: object) -> bool:
     """Whether `func` is a graph function."""
-    return isinstance(func, Function)
+    return isinstance(func, ir.Function)
 
 
-def write(printer: TirPrinter, func: Function, name: str, option: str) -> None:
+def write(printer: TirPrinter, func: ir.Function, name: str, option: str) -> None:
     """Print a graph function."""
     printer.graph_function(func, name, f"@R.function{option}")  # type: ignore[attr-defined]
 
 
-def parameters(func: Function) -> list[Parameter]:
+def parameters(func: ir.Function) -> list[Parameter]:
     """What a call takes; a tuple's fields count one by one."""
     return [part for param in func.params for part in _fields(param.name, param.type)]
 
 
-def _fields(label: str, kind: Type) -> Iterator[Parameter]:
-    if isinstance(kind, TupleType):
+def _fields(label: str, kind: ir.Type) -> Iterator[Parameter]:
+    if isinstance(kind, ir.TupleType):
         for number, part in enumerate(kind.fields):
             yield from _fields(f"{label}[{number}]", part)
     else:
         yield Parameter(label, kind.shape, kind.dtype, False)
 
 
-def call_graph(mod: IRModule, name: str, func: Function, args: Sequence[Any]) -> Any:
+def call_graph(mod: IRModule, name: str, func: ir.Function, args: Sequence[Any]) -> Any:
     """What a call of a graph function gives."""
     return run(mod, func, check_arguments(func, name, args))
 
 
-def run(mod: IRModule, func: Function, arrays: Iterable[Any]) -> Any:
+def run(mod: IRModule, func: ir.Function, arrays: Iterable[Any]) -> Any:
     """The result of a graph function, whose callees are in `mod`, for arrays that fit."""
     return execute(func, arrays, lambda item: item.data, partial(_graph_call, mod))
 
@@ -69,7 +61,7 @@ GRAPH = Kind(is_graph, check_function, write, parameters, call_graph)
 
 
 def check_arguments(
-    func: Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
+    func: ir.Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
 ) -> list[Any]:
     """The arguments, as plain arrays, in tuples where the function takes these; `CallError` says
     which one `func` cannot take, and why.
@@ -84,9 +76,9 @@ def check_arguments(
     return [nest(param.type, plain) for param in func.params]
 
 
-def _leaves(function: str, label: str, kind: Type, arg: Any) -> list[Any]:
+def _leaves(function: str, label: str, kind: ir.Type, arg: Any) -> list[Any]:
     """What an argument has where its type has tensors; `CallError` for other tuples than those."""
-    if not isinstance(kind, TupleType):
+    if not isinstance(kind, ir.TupleType):
         return [arg]
     if not isinstance(arg, tuple | list) or len(arg) != len(kind.fields):
         why = f'argument "{label}" of {function} must be a tuple of {len(kind.fields)}'
@@ -95,14 +87,14 @@ def _leaves(function: str, label: str, kind: Type, arg: Any) -> list[Any]:
     return [leaf for at, pair in fields for leaf in _leaves(function, f"{label}[{at}]", *pair)]
 
 
-def _graph_call(mod: IRModule, call: Call, args: list[Any]) -> Any:
+def _graph_call(mod: IRModule, call: ir.Call, args: list[Any]) -> Any:
     if call.op == "call":
         return call_function(mod, call.callee, args)
-    if control := CONTROL_FLOW.first if call.op in CONTROL else None:
+    if control := CONTROL_FLOW.first if call.op in ir.CONTROL else None:
         functions = {key: partial(_called, mod, name) for key, name in called(call)}
         return control.run(call, args, functions, lambda kind: poison(kind.shape, kind.dtype))
-    if call.op in JOINTS:
-        types = tensor_types(call.type)
+    if call.op in ir.JOINTS:
+        types = ir.tensor_types(call.type)
         outs = [poison(t.shape, t.dtype) for t in types]
         if call.op == "call_tir":
             call_function(mod, call.callee, [*flatten(args), *outs])
@@ -175,8 +167,8 @@ def flatten(values: Sequence[Any]) -> list[Any]:
     return flat
 
 
-def nest(kind: Type, values: Iterator[Any]) -> Any:
+def nest(kind: ir.Type, values: Iterator[Any]) -> Any:
     """Values from an iterator, put into tuples as a type says."""
-    if isinstance(kind, TupleType):
+    if isinstance(kind, ir.TupleType):
         return tuple(nest(field, values) for field in kind.fields)
     return next(values)

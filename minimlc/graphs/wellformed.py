@@ -3,27 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.dimensions import CONTROL_FLOW, FAMILIES
-from minimlc.graphs.ir.nodes import (
-    JOINTS,
-    OF_GRAPHS,
-    Binding,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    TensorType,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    Var,
-    called,
-    callees,
-    reached,
-    size_names,
-    tensor_types,
-)
 from minimlc.graphs.ir.sized import data_tell, is_symbolic, told_by, type_at
 from minimlc.graphs.ops import OPS, infer_call
 from minimlc.loops.ir.nodes import Buffer, PrimFunc, Store, SymbolicFunc
@@ -34,7 +15,7 @@ from minimlc.loops.values.names import misnamed
 from minimlc.loops.values.node import nodes_of, span_of, structural_equal
 
 
-def check_function(mod: IRModule, name: str, func: Function) -> None:
+def check_function(mod: IRModule, name: str, func: ir.Function) -> None:
     """Raise `VerifyError` unless the graph function `name` of `mod` is well-formed.
 
     Every variable is bound once, under a name of its own, before it is used; every value has its
@@ -46,23 +27,23 @@ def check_function(mod: IRModule, name: str, func: Function) -> None:
 class _Check:
     """`where` is what is being checked: a binding, or the function itself."""
 
-    def __init__(self, mod: IRModule, name: str, func: Function):
+    def __init__(self, mod: IRModule, name: str, func: ir.Function):
         self.functions = mod.functions
         self.name = name
         self.func = func
-        self.where: Binding | Function = func
-        self.defined: set[Var] = set()
+        self.where: ir.Binding | ir.Function = func
+        self.defined: set[ir.Var] = set()
         self.names: set[str] = set()
         self.sized: set[str] = set()
-        self.told: dict[str, Expr] = {}
+        self.told: dict[str, ir.Expr] = {}
         self._stored: dict[str, set[Buffer]] = {}
 
     def check(self) -> None:
         func = self.func
-        plain = [(k, v) for k, v in func.attrs if not isinstance(v, TensorType | TupleType)]
+        plain = [(k, v) for k, v in func.attrs if not isinstance(v, ir.TensorType | ir.TupleType)]
         if unwritable(plain):
             self.refuse(unwritable(plain), "E222")
-        self.sized |= {*size_names(*[param.type for param in func.params])}
+        self.sized |= {*ir.size_names(*[param.type for param in func.params])}
         self.names |= self.sized
         for param in func.params:
             self.define(param)
@@ -77,17 +58,17 @@ class _Check:
         self.where = func
         self.atom(func.result, "the result")
         # Memory is planned for one run of each function: loops are `while_loop` and `scan`.
-        if self.name in reached(self.functions, callees(func, *OF_GRAPHS), *OF_GRAPHS):
+        if self.name in ir.reached(self.functions, ir.callees(func, *ir.OF_GRAPHS), *ir.OF_GRAPHS):
             self.refuse("it calls itself, and would never end", "E227")
 
-    def sizes(self, func: Function) -> None:
+    def sizes(self, func: ir.Function) -> None:
         """Each size must be one that a call tells, or data before."""
         for name in [name for families in FAMILIES for name in families.untold(func)]:
             why = f"no call tells {name}, and no data before it is used: "
             why += f"no parameter has the size {name}, or {name} * 2 + 1"
             self.refuse(why, "E136", f'mlc.Var("x", R.Tensor(("{name}", 4), "float32"))')
 
-    def define(self, var: Var) -> None:
+    def define(self, var: ir.Var) -> None:
         if var in self.defined:
             self.refuse(f'"{var.name}" is bound twice', "E221")
         if misnamed("variable", var.name):
@@ -98,13 +79,13 @@ class _Check:
         self.defined.add(var)
         self.names.add(var.name)
 
-    def value(self, value: Expr) -> None:
+    def value(self, value: ir.Expr) -> None:
         match value:
-            case Call():
+            case ir.Call():
                 self.call(value)
-            case TupleGetItem():
+            case ir.TupleGetItem():
                 self.atom(value.tuple, "the tuple")
-                if not isinstance(value.tuple.type, TupleType):
+                if not isinstance(value.tuple.type, ir.TupleType):
                     self.refuse(f"field {value.index} of a tensor", "E222")
                 count = len(value.tuple.type.fields)
                 if not 0 <= value.index < count:
@@ -112,9 +93,9 @@ class _Check:
             case _:  # other nodes: atoms, or refused as such
                 self.atom(value, "the value")
 
-    def atom(self, value: Expr, what: str) -> None:
+    def atom(self, value: ir.Expr, what: str) -> None:
         match value:
-            case Var():
+            case ir.Var():
                 if value not in self.defined:
                     hint = did_you_mean(value.name, sorted(self.names))
                     if value.name in self.names:
@@ -122,11 +103,11 @@ class _Check:
                     self.refuse(
                         f'{what} uses "{value.name}", which is not bound before', "E220", hint
                     )
-            case Constant():
+            case ir.Constant():
                 if value.data.flags.writeable or not value.data.flags.c_contiguous:
                     why = f"{what} is a constant whose array can change or is not contiguous"
                     self.refuse(why, "E222", "mlc.constant(array) copies it")
-            case Tuple():
+            case ir.Tuple():
                 for field in value.fields:
                     self.atom(field, what)
             case _:  # other nodes: refused
@@ -137,19 +118,19 @@ class _Check:
                     "bind it first: bb.emit(...) does so",
                 )
 
-    def call(self, call: Call) -> None:
+    def call(self, call: ir.Call) -> None:
         for number, arg in enumerate(call.args):
             self.atom(arg, f"argument {number} of {call.op}")
-        if call.op not in JOINTS:
+        if call.op not in ir.JOINTS:
             self.operator(call)
-        elif not all(name for _, name in called(call)):
+        elif not all(name for _, name in ir.called(call)):
             self.refuse(f"{call.op} names no function to call", "E224")
         elif call.op == "call_tir":
             self.call_tir(call)
-        elif call.op in OF_GRAPHS:
+        elif call.op in ir.OF_GRAPHS:
             self.call_function(call)
 
-    def operator(self, call: Call) -> None:
+    def operator(self, call: ir.Call) -> None:
         if call.op not in OPS:
             hint = did_you_mean(call.op, OPS)
             self.refuse(f'there is no operator "{call.op}"', "E224", hint)
@@ -162,10 +143,10 @@ class _Check:
         if told_by(call) is not None:
             self.tell(str(told_by(call)), call.args[1])
 
-    def tell(self, size: str, count: Expr) -> None:
+    def tell(self, size: str, count: ir.Expr) -> None:
         """Data tell a size: under a name of its own, and once."""
         known = self.told.get(size)
-        both = isinstance(known, Constant) and isinstance(count, Constant)
+        both = isinstance(known, ir.Constant) and isinstance(count, ir.Constant)
         same = structural_equal(known, count) if both else known is count
         if size in self.names and not same:
             why = f"there is another {size}: a size that data tell has a name of its own"
@@ -174,7 +155,7 @@ class _Check:
         self.sized.add(size)
         self.told[size] = count
 
-    def callee(self, call: Call, name: str, *kinds: type) -> Any:
+    def callee(self, call: ir.Call, name: str, *kinds: type) -> Any:
         func = self.functions.get(name)
         if func is None:
             why = f'{call.op} calls "{name}": no such function'
@@ -185,18 +166,20 @@ class _Check:
             self.refuse(why, "E224", f'use "{other}"')
         return func
 
-    def call_tir(self, call: Call) -> None:
+    def call_tir(self, call: ir.Call) -> None:
         family, count = self.callee(call, call.callee, PrimFunc, SymbolicFunc), len(call.args)
         func: PrimFunc = family.func if isinstance(family, SymbolicFunc) else family
         if family is not func and family.scalars:
             why = f'"{call.callee}" takes sizes as numbers, which a call in the graph has not'
             self.refuse(why, "E224", f'mlc.specialize(mod, "{call.callee}", ...)')
-        outputs = tensor_types(call.type)
+        outputs = ir.tensor_types(call.type)
         types = [*(arg.type for arg in call.args), *outputs]
         if len(types) != len(func.params):
             why = f'"{call.callee}" has {len(func.params)} parameters, the call gives '
             self.refuse(f"{why}{count} argument(s) and {len(outputs)} output(s)", "E225")
-        params = [Var(param.name, TensorType(param.shape, param.dtype)) for param in func.params]
+        params = [
+            ir.Var(param.name, ir.TensorType(param.shape, param.dtype)) for param in func.params
+        ]
         sizes = self.sizes_told(params, types) if family is not func else {}
         for number, (param, got) in enumerate(zip(params, types, strict=True)):
             declared = type_at(param.type, sizes)
@@ -216,9 +199,9 @@ class _Check:
             self._stored[name] = {store.buffer for store in nodes_of(func.body, Store)}
         return self._stored[name]
 
-    def call_function(self, call: Call) -> None:
+    def call_function(self, call: ir.Call) -> None:
         """A joint of graph functions: what each is passed, and what they give."""
-        results = {key: self.result_of(call, key, name) for key, name in called(call)}
+        results = {key: self.result_of(call, key, name) for key, name in ir.called(call)}
         if call.op == "call":
             kind = results["callee"]
         else:
@@ -227,9 +210,9 @@ class _Check:
             what = f'"{call.callee}"' if call.op == "call" else call.op
             self.refuse(f"{what} gives {kind}, the call says {call.type}", "E222")
 
-    def result_of(self, call: Call, key: str, name: str) -> Type:
+    def result_of(self, call: ir.Call, key: str, name: str) -> ir.Type:
         """What a function gives for what a call passes to it."""
-        func: Function = self.callee(call, name, Function)
+        func: ir.Function = self.callee(call, name, ir.Function)
         if data_tell(func):
             why = f'{call.op} cannot call "{name}": data tell sizes in it'
             self.refuse(why, "E136", "call it from Python, or put its operators here")
@@ -247,7 +230,7 @@ class _Check:
                 self.refuse(why, "E225", f"op.match_cast(value, {declared})" if sizes else "")
         return type_at(func.result.type, sizes)
 
-    def sizes_told(self, params: Sequence[Var], types: Sequence[Type]) -> dict[str, Any]:
+    def sizes_told(self, params: Sequence[ir.Var], types: Sequence[ir.Type]) -> dict[str, Any]:
         """The sizes that a call of a family tells."""
         families = FAMILIES.first
         return self.tried(families.sizes_told, params, types) if families else {}
@@ -261,7 +244,7 @@ class _Check:
 
     def refuse(self, why: str, code: str, hint: str = "", excerpt: str = "") -> NoReturn:
         where, span = self.where, span_of(self.where)
-        if not excerpt and span is None and isinstance(where, Binding):
+        if not excerpt and span is None and isinstance(where, ir.Binding):
             excerpt = _shown(where)
         why = f'function "{self.name}": {why}'
         raise VerifyError(why, code=code, span=span, excerpt=excerpt, hint=hint) from None
@@ -275,9 +258,9 @@ def _control() -> Any:
     return control
 
 
-def _shown(binding: Binding) -> str:
+def _shown(binding: ir.Binding) -> str:
     """A binding of a call in a line."""
     call = binding.value
-    if not isinstance(call, Call):
+    if not isinstance(call, ir.Call):
         return ""
     return f"{binding.var.name} = {call.op} {call.callee}".rstrip()

@@ -14,7 +14,7 @@ RINGS = [
 RINGS[0].append("script.py")
 """The files of each ring, relative to the package."""
 
-SIZES = [13194, 4209]
+SIZES = [12880, 4108]
 """Lines of code of the loops, and of the graphs without them; they only go down."""
 
 

@@ -7,18 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.dimensions import generic, size_of
-from minimlc.graphs.ir.nodes import (
-    Call,
-    Constant,
-    Expr,
-    TensorType,
-    Tuple,
-    TupleType,
-    Type,
-    constant,
-    tensor_types,
-)
 from minimlc.graphs.ops.checks import FLOATS, HALF, NO_DTYPE, fits, refuse
 from minimlc.graphs.ops.values import Values
 from minimlc.loops.ir.nodes import Expr as LoopExpr
@@ -73,7 +63,9 @@ class Op(NamedTuple):
         """
         if _flat(tensors):
             return self._values(tensors, attrs)
-        if any(isinstance(tensor, Expr) for tensor in (tensors[0] if self.variadic else tensors)):
+        if any(
+            isinstance(tensor, ir.Expr) for tensor in (tensors[0] if self.variadic else tensors)
+        ):
             return self.call(tensors, attrs)
         return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
 
@@ -100,7 +92,7 @@ class Op(NamedTuple):
             return result
         return (result.named(f"{self.name}_float32") if result.name else result).astype(half)
 
-    def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> Call:
+    def call(self, args: tuple[object, ...], keywords: Mapping[str, object]) -> ir.Call:
         """A call of this operator, its arguments converted and its type inferred."""
         with self.refusing():
             values = self.bind(args, keywords)
@@ -110,9 +102,9 @@ class Op(NamedTuple):
             tensors = self._tensors(given)
         attrs = {name: _plain(values[name]) for name, _ in self.attrs}
         out = self.infer_type(tuple(t.type for t in tensors), attrs)
-        return Call(self.name, tensors, tuple(attrs.items()), out)
+        return ir.Call(self.name, tensors, tuple(attrs.items()), out)
 
-    def infer_type(self, types: tuple[Type, ...], attrs: Mapping[str, object]) -> Type:
+    def infer_type(self, types: tuple[ir.Type, ...], attrs: Mapping[str, object]) -> ir.Type:
         """The result's type; `OpError` naming the operator and its arguments' types."""
         lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
         said = [(key, v) for key, v in attrs.items() if v != dict(self.attrs).get(key, REQUIRED)]
@@ -122,7 +114,10 @@ class Op(NamedTuple):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
             complete = self._complete(attrs)
             self._check_dtypes(types)
-            values = (*[t.shape for kind in types for t in tensor_types(kind)], *complete.values())
+            values = (
+                *[t.shape for kind in types for t in ir.tensor_types(kind)],
+                *complete.values(),
+            )
             return generic(lambda: _type_of(self._values(types, complete)), values)
 
     @contextmanager
@@ -134,7 +129,7 @@ class Op(NamedTuple):
             why, excerpt = f"{self.name}: {error.why}", "\n".join(line[:95] for line in lines)
             raise OpError(why, code=error.code, excerpt=excerpt, hint=error.hint) from None
 
-    def evaluate(self, call: Call, arrays: Iterable[Any]) -> Any:
+    def evaluate(self, call: ir.Call, arrays: Iterable[Any]) -> Any:
         """The value of `call` for the values of its arguments (a tuple's value is a tuple)."""
         attrs = self._complete(dict(call.attrs))
         with np.errstate(all="ignore"):
@@ -181,12 +176,12 @@ class Op(NamedTuple):
             refuse(f"misses {', '.join(missing)}", "E201", form)
         return values
 
-    def _tensors(self, values: list[object]) -> tuple[Expr, ...]:
+    def _tensors(self, values: list[object]) -> tuple[ir.Expr, ...]:
         if self.variadic and isinstance(values[0], list | tuple):
-            return (Tuple(self._elements(list(values[0]))),)
+            return (ir.Tuple(self._elements(list(values[0]))),)
         return self._elements(values)
 
-    def _elements(self, values: list[object]) -> tuple[Expr, ...]:
+    def _elements(self, values: list[object]) -> tuple[ir.Expr, ...]:
         """Values as expressions; a Python number takes the dtype of the tensors beside it."""
         names: Iterable[str] = self.params[: len(values)]
         if self.variadic and len(self.params) != len(values):
@@ -194,7 +189,9 @@ class Op(NamedTuple):
         pairs = list(zip(names, values, strict=True))
         own = dict(self.param_dtypes)
         typed: list[Any] = [v for name, v in pairs if name not in own and hasattr(v, "dtype")]
-        beside = next((v.dtype if isinstance(v, Expr) else dtype_name(v.dtype) for v in typed), "")
+        beside = next(
+            (v.dtype if isinstance(v, ir.Expr) else dtype_name(v.dtype) for v in typed), ""
+        )
         kinds = {name: "int64" if "int64" in of else of[0] for name, of in own.items()}
         return tuple(
             [
@@ -224,13 +221,13 @@ class Op(NamedTuple):
                 _check_dtype_name(value)
         return complete
 
-    def _check_dtypes(self, types: tuple[Type, ...]) -> None:
+    def _check_dtypes(self, types: tuple[ir.Type, ...]) -> None:
         own = dict(self.param_dtypes)
         group: list[tuple[str, str]] = []
         for name, t in zip(self.params, types, strict=False):
             if self.variadic:
                 group += _field_dtypes(name, t)
-            elif not isinstance(t, TensorType):
+            elif not isinstance(t, ir.TensorType):
                 refuse(f"{name} must be a tensor, got a tuple", "E202", "take one field: t[0]")
             elif name in own:
                 _check_one_of(name, t.dtype, own[name])
@@ -260,19 +257,19 @@ def _widened(x: Any) -> Any:
     return x.astype("float32") if isinstance(x, Values) and x.dtype in HALF else x
 
 
-def _type_of(result: Any) -> Type:
+def _type_of(result: Any) -> ir.Type:
     if isinstance(result, tuple):
-        return TupleType(tuple(map(_type_of, result)))
-    return TensorType(result.shape, result.dtype)
+        return ir.TupleType(tuple(map(_type_of, result)))
+    return ir.TensorType(result.shape, result.dtype)
 
 
-def _expr(name: str, value: object, beside: str) -> Expr:
-    if isinstance(value, Expr):
+def _expr(name: str, value: object, beside: str) -> ir.Expr:
+    if isinstance(value, ir.Expr):
         return value
     if value is None:
         refuse(f"{name} is left out, and what comes after it is not", "E201", f"{name}: zeros, say")
     if isinstance(value, np.ndarray | np.generic):
-        return constant(value)
+        return ir.constant(value)
     if isinstance(value, Symbol) and beside:
         return TABLE["full"].call((), {"shape": (), "value": value, "dtype": beside})
     if not isinstance(value, bool | int | float) or not beside:
@@ -285,7 +282,7 @@ def _expr(name: str, value: object, beside: str) -> Expr:
         own = dtype_name(np.asarray(value).dtype)
         hint = f'op.cast(..., "{own}") for the tensor beside it'
         refuse(f"{name}={value!r} is not a value of {beside}", "E202", hint)
-    return constant(value, beside)
+    return ir.constant(value, beside)
 
 
 def _plain(value: object) -> object:
@@ -296,7 +293,7 @@ def _plain(value: object) -> object:
         return value.item()
     if isinstance(value, LoopExpr):  # of sizes: what types say with variables of loops
         return size_of(value)
-    if isinstance(value, Constant) and not value.shape:
+    if isinstance(value, ir.Constant) and not value.shape:
         return value.data.item()
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return dtype_name(value)
@@ -316,12 +313,12 @@ def _check_one_of(name: str, dtype: str, allowed: tuple[str, ...]) -> None:
         refuse(f"{name} cannot be {dtype}", "E202", f"op.cast({name}, ...) to one of: {listed}")
 
 
-def _field_dtypes(name: str, t: Type) -> list[tuple[str, str]]:
-    if not isinstance(t, TupleType) or not t.fields:
+def _field_dtypes(name: str, t: ir.Type) -> list[tuple[str, str]]:
+    if not isinstance(t, ir.TupleType) or not t.fields:
         refuse(f"{name} must be a tuple of at least one tensor", "E201")
     dtypes = []
     for position, field in enumerate(t.fields):
-        if not isinstance(field, TensorType):
+        if not isinstance(field, ir.TensorType):
             refuse(f"{name}[{position}] must be a tensor, got a tuple", "E202")
         dtypes.append((f"{name}[{position}]", field.dtype))
     return dtypes
@@ -334,8 +331,8 @@ def _widen(value: Any) -> Any:
     return array.astype(np.float32) if array.dtype.name in HALF else array
 
 
-def _conform(value: Any, t: Type) -> Any:
-    if isinstance(t, TupleType):
+def _conform(value: Any, t: ir.Type) -> Any:
+    if isinstance(t, ir.TupleType):
         return tuple([_conform(part, field) for part, field in zip(value, t.fields, strict=True)])
     return np.array(value, dtype=to_numpy(t.dtype), order="C")
 

@@ -6,19 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graphs.ir.nodes import (
-    JOINTS,
-    Call,
-    Constant,
-    Expr,
-    Tuple,
-    TupleGetItem,
-    TupleType,
-    Type,
-    constant,
-    size_names,
-    tensor_types,
-)
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.mutator import Mutator
 from minimlc.graphs.ops import evaluate
 from minimlc.graphs.run import nest
@@ -53,33 +41,35 @@ class _Fold(Mutator):
     def __init__(self, mod: IRModule):
         self.mod = mod
 
-    def visit_Call(self, call: Call) -> Expr:
-        known = (isinstance(part, Tuple | Constant) for arg in call.args for part in walk(arg))
-        if size_names(call.type) or names_in(call.attrs):
+    def visit_Call(self, call: ir.Call) -> ir.Expr:
+        known = (
+            isinstance(part, ir.Tuple | ir.Constant) for arg in call.args for part in walk(arg)
+        )
+        if ir.size_names(call.type) or names_in(call.attrs):
             return call
         if not all(known) or _elements([call]) > max(_elements(call.args), SMALL):
             return call
         if call.op == "call_tir":
             return self._interpret(call)
-        if call.op in JOINTS:
+        if call.op in ir.JOINTS:
             return call
         return _expr(evaluate(call, [_value(arg) for arg in call.args]), call.type)
 
-    def visit_TupleGetItem(self, item: TupleGetItem) -> Expr:
+    def visit_TupleGetItem(self, item: ir.TupleGetItem) -> ir.Expr:
         source = self.lookup_binding(item.tuple) or item.tuple
-        return source.fields[item.index] if isinstance(source, Tuple) else item
+        return source.fields[item.index] if isinstance(source, ir.Tuple) else item
 
-    def _interpret(self, call: Call) -> Expr:
+    def _interpret(self, call: ir.Call) -> ir.Expr:
         func = self.mod.functions.get(call.callee)
         if not isinstance(func, PrimFunc) or _iterations(func.body) > WORK:
             return call
-        outputs = [np.zeros(t.shape, to_numpy(t.dtype)) for t in tensor_types(call.type)]
+        outputs = [np.zeros(t.shape, to_numpy(t.dtype)) for t in ir.tensor_types(call.type)]
         interpret(self.mod, call.callee, *[_value(arg) for arg in call.args], *outputs)
         return _expr(nest(call.type, iter(outputs)), call.type)
 
 
-def _elements(values: Iterable[Expr]) -> int:
-    return sum(prod(t.shape) for value in values for t in tensor_types(value.type))
+def _elements(values: Iterable[ir.Expr]) -> int:
+    return sum(prod(t.shape) for value in values for t in ir.tensor_types(value.type))
 
 
 def _iterations(stmt: Stmt) -> int:
@@ -90,14 +80,14 @@ def _iterations(stmt: Stmt) -> int:
     return max(1, inner) * (loop_extent(stmt) if isinstance(stmt, For) else 1)
 
 
-def _value(arg: Expr) -> Any:
-    if isinstance(arg, Tuple):
+def _value(arg: ir.Expr) -> Any:
+    if isinstance(arg, ir.Tuple):
         return tuple(_value(field) for field in arg.fields)
-    assert isinstance(arg, Constant)
+    assert isinstance(arg, ir.Constant)
     return arg.data
 
 
-def _expr(value: Any, t: Type) -> Expr:
-    if isinstance(t, TupleType):
-        return Tuple(tuple(map(_expr, value, t.fields)))
-    return constant(value)
+def _expr(value: Any, t: ir.Type) -> ir.Expr:
+    if isinstance(t, ir.TupleType):
+        return ir.Tuple(tuple(map(_expr, value, t.fields)))
+    return ir.constant(value)

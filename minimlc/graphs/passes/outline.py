@@ -3,18 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from minimlc.graphs.builder import BlockBuilder
-from minimlc.graphs.ir.nodes import (
-    Attrs,
-    Binding,
-    Call,
-    Constant,
-    Expr,
-    Function,
-    Tuple,
-    TupleGetItem,
-    Var,
-    call_function,
-)
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.scope import Scope, refuse
 from minimlc.graphs.ir.sized import told_by
 from minimlc.graphs.mutator import substitute
@@ -39,7 +28,7 @@ def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "ma
     them, and none may have an effect: `CompileError` E234 otherwise, and for an unknown variable.
     """
     target = mod[func]
-    if not isinstance(target, Function) or isinstance(bindings, str):
+    if not isinstance(target, ir.Function) or isinstance(bindings, str):
         why = f'outline takes a list of variables of a graph function, got {bindings!r} of "{func}"'
         refuse(why, "E230", f'outline(mod, ["lv"], "{name}", func="main")')
     known = {binding.var.name: binding for binding in target.bindings()}
@@ -52,7 +41,7 @@ def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "ma
         return mod
     _check_movable(mod, target, members)
     outside = [b for b in target.bindings() if b not in set(members)]
-    used = {*nodes_of(target.result, Var), *(var for item in outside for var in _used(item))}
+    used = {*nodes_of(target.result, ir.Var), *(var for item in outside for var in _used(item))}
     results = [b.var for b in members if b.var in used] or [members[-1].var]
     builder = BlockBuilder(mod, reuse=False)
     call = outlined(builder, members, results, name)
@@ -60,11 +49,11 @@ def outline(mod: IRModule, bindings: Collection[str], name: str, func: str = "ma
     return builder.get()
 
 
-def _used(binding: Binding) -> list[Var]:
-    return nodes_of(binding.value, Var)
+def _used(binding: ir.Binding) -> list[ir.Var]:
+    return nodes_of(binding.value, ir.Var)
 
 
-def _check_movable(mod: IRModule, func: Function, members: Sequence[Binding]) -> None:
+def _check_movable(mod: IRModule, func: ir.Function, members: Sequence[ir.Binding]) -> None:
     """Refuse bindings that cannot all run where the last one does."""
     effects, inside = Effects(mod), {binding.var for binding in members}
     for block in func.blocks:
@@ -82,17 +71,17 @@ def _check_movable(mod: IRModule, func: Function, members: Sequence[Binding]) ->
                 return
 
 
-Place = tuple[Sequence[Binding], Sequence[Var], Call]
+Place = tuple[Sequence[ir.Binding], Sequence[ir.Var], ir.Call]
 """Bindings, those of their variables that are used outside, and the call that gives these."""
 
 
-def with_calls(func: Function, places: Mapping[Binding, Place]) -> Function:
+def with_calls(func: ir.Function, places: Mapping[ir.Binding, Place]) -> ir.Function:
     """`func` with calls in the places of groups of bindings, by the last one of each."""
-    names = UniqueNames(var.name for var in nodes_of(func, Var))
+    names = UniqueNames(var.name for var in nodes_of(func, ir.Var))
     gone = {binding for members, _, _ in places.values() for binding in members}
     blocks = []
     for block in func.blocks:
-        kept: list[Binding] = []
+        kept: list[ir.Binding] = []
         for binding in block.bindings:
             if binding in places:
                 kept += _bound(*places[binding][1:], names)
@@ -102,22 +91,22 @@ def with_calls(func: Function, places: Mapping[Binding, Place]) -> Function:
     return replace(func, blocks=blocks)
 
 
-def _bound(results: Sequence[Var], call: Call, names: UniqueNames) -> list[Binding]:
+def _bound(results: Sequence[ir.Var], call: ir.Call, names: UniqueNames) -> list[ir.Binding]:
     """The call's results under their names."""
     if len(results) == 1:
-        return [Binding(results[0], call)]
-    whole = Var(names.take("lv"), call.type)
-    fields = [Binding(var, TupleGetItem(whole, n)) for n, var in enumerate(results)]
-    return [Binding(whole, call), *fields]
+        return [ir.Binding(results[0], call)]
+    whole = ir.Var(names.take("lv"), call.type)
+    fields = [ir.Binding(var, ir.TupleGetItem(whole, n)) for n, var in enumerate(results)]
+    return [ir.Binding(whole, call), *fields]
 
 
 def outlined(
     builder: BlockBuilder,
-    members: Sequence[Binding],
-    results: Sequence[Var],
+    members: Sequence[ir.Binding],
+    results: Sequence[ir.Var],
     name: str,
-    attrs: Attrs = (),
-) -> Call:
+    attrs: ir.Attrs = (),
+) -> ir.Call:
     """A call of `members`, which are added as a function of what they take from outside.
 
     Constants become parameters, so that equal groups on other constants are one function. Several
@@ -128,20 +117,20 @@ def outlined(
         item
         for binding in members
         for item in walk(binding.value)
-        if isinstance(item, Var | Constant) and item not in inside
+        if isinstance(item, ir.Var | ir.Constant) and item not in inside
     )
     names = UniqueNames()
-    params: dict[Expr, Var] = {}
+    params: dict[ir.Expr, ir.Var] = {}
     for arg in args:
-        hint = arg.name if isinstance(arg, Var) else "const"
-        params[arg] = Var(names.take(hint), arg.type)
+        hint = arg.name if isinstance(arg, ir.Var) else "const"
+        params[arg] = ir.Var(names.take(hint), arg.type)
     scope = Scope(name, tuple(params.values()), attrs)
     scope.start_block(dataflow=True)
-    renamed: dict[Expr, Expr] = dict(params)
+    renamed: dict[ir.Expr, ir.Expr] = dict(params)
     for binding in members:
         renamed[binding.var] = scope.bind(substitute(binding.value, renamed), "lv")
     scope.make_all_outputs()
     fields = tuple(renamed[var] for var in results)
-    scope.result = fields[0] if len(fields) == 1 else Tuple(fields)
+    scope.result = fields[0] if len(fields) == 1 else ir.Tuple(fields)
     out = scope.result.type
-    return call_function(builder.add_func(scope.function(), name), tuple(args), out)
+    return ir.call_function(builder.add_func(scope.function(), name), tuple(args), out)

@@ -10,18 +10,8 @@ from typing import Any
 import numpy as np
 
 from minimlc.graphs.ir import nodes as graph
+from minimlc.graphs.ir import nodes as ir
 from minimlc.graphs.ir.dimensions import SIZES, size_of
-from minimlc.graphs.ir.nodes import (
-    Call,
-    Constant,
-    Expr,
-    TensorType,
-    Tuple,
-    TupleType,
-    Type,
-    constant,
-    size_names,
-)
 from minimlc.graphs.ir.normal import Normal
 from minimlc.graphs.ir.sized import type_at
 from minimlc.graphs.op import FUNCTIONS, RANDOM
@@ -38,7 +28,7 @@ from minimlc.loops.values.errors import CompileError, ScriptError
 from minimlc.loops.values.literals import Symbol, names_in
 from minimlc.loops.values.names import UniqueNames
 
-Operator = Callable[..., Expr]
+Operator = Callable[..., ir.Expr]
 _INSTEAD = {
     "max": "maximum",
     "min": "minimum",
@@ -106,11 +96,11 @@ class Values(Reader):
         self.hidden: set[str] = set()
         self.unmeant: set[str] = set()
         self.attrs: tuple[tuple[str, Any], ...] = ()
-        self.result: Expr | None = None
+        self.result: ir.Expr | None = None
 
     # Types
 
-    def type(self, node: ast.expr) -> Type:
+    def type(self, node: ast.expr) -> ir.Type:
         """The type that an annotation means."""
         return self.guard(node, as_type, self.declared_type(node))
 
@@ -131,7 +121,7 @@ class Values(Reader):
                 value = self.guard(node, size_of, value)
         return value if isinstance(value, Symbol) else Reader.size(self, node)
 
-    def check_type(self, node: ast.expr | None, value: Expr, what: str) -> None:
+    def check_type(self, node: ast.expr | None, value: ir.Expr, what: str) -> None:
         """Compare a value with the type that the script gives it."""
         if node is None or is_none(node):
             return
@@ -141,24 +131,24 @@ class Values(Reader):
 
     # Values
 
-    def emit(self, name: str, value: Expr, place: ast.expr) -> graph.Var:
+    def emit(self, name: str, value: ir.Expr, place: ast.expr) -> graph.Var:
         """A variable bound to `value`."""
         var = graph.Var(self.unique.take(name), value.type)
         self.bindings.append(self.placed(graph.Binding(var, value), place))
         return var
 
-    def expr(self, node: ast.expr) -> Expr:
+    def expr(self, node: ast.expr) -> ir.Expr:
         """A graph expression; the arguments inside it are in normal form."""
         return self.as_expr(self.read(node), node)
 
-    def as_expr(self, value: Any, node: ast.expr) -> Expr:
-        if isinstance(value, Expr):
+    def as_expr(self, value: Any, node: ast.expr) -> ir.Expr:
+        if isinstance(value, ir.Expr):
             return value
         if isinstance(value, np.ndarray):
-            return self.guard(node, constant, value)
+            return self.guard(node, ir.constant, value)
         if isinstance(value, tuple):
             pairs = _with_places(value, node)
-            return Tuple(tuple([self.atom(self.as_expr(v, n), n) for v, n in pairs]))
+            return ir.Tuple(tuple([self.atom(self.as_expr(v, n), n) for v, n in pairs]))
         if isinstance(value, bool | int | float):
             hint = f'R.const({value!r}, "float32")'
             raise self.error(node, f"{value!r} has no dtype here", "E123", hint)
@@ -167,7 +157,7 @@ class Values(Reader):
 
     def atom(self, value: Any, place: ast.expr) -> Any:
         """`value` as an argument: what is computed gets a variable first, also within a tuple."""
-        if isinstance(value, Call | graph.TupleGetItem):
+        if isinstance(value, ir.Call | graph.TupleGetItem):
             return self.emit("lv" if self.in_block == "R.dataflow" else "gv", value, place)
         if isinstance(value, tuple):
             return tuple([self.atom(v, n) for v, n in _with_places(value, place)])
@@ -177,14 +167,16 @@ class Values(Reader):
         """An operator's argument: an atom, a constant for it to convert, or a tuple of these."""
         return self.atom(self.read(node), node)
 
-    def operator(self, node: Any, op: Operator, values: list[Any], options: dict[str, Any]) -> Expr:
+    def operator(
+        self, node: Any, op: Operator, values: list[Any], options: dict[str, Any]
+    ) -> ir.Expr:
         """The call of an operator; an error about an option points at that."""
         atoms = [self.atom(value, node) for value in values]
         try:
             normal = Normal(lambda inner: self.atom(inner, node), lambda leaf: leaf)
             value = op(*atoms, **options)
-            value = normal.atom(value) if isinstance(value, Tuple) else normal.value(value)
-            for name in size_names(value.type):  # data may tell some
+            value = normal.atom(value) if isinstance(value, ir.Tuple) else normal.value(value)
+            for name in ir.size_names(value.type):  # data may tell some
                 self.scope.setdefault(name, size_of(name))
                 self.unmeant.discard(name)
                 self.unique.reserve((name,))
@@ -206,7 +198,7 @@ class Values(Reader):
 
     def attribute(self, node: ast.expr, what: str) -> Any:
         value = self.read(node)
-        if not (is_folded(value) or isinstance(value, TensorType | TupleType)):
+        if not (is_folded(value) or isinstance(value, ir.TensorType | ir.TupleType)):
             raise self.error(node, f"a value of {what} must be a constant", "E123")
         return value
 
@@ -215,7 +207,7 @@ class Values(Reader):
             sizes: Any = SIZES.first  # without it, no operand is a symbol
             return self.guard(node, sizes.applied, op, *operands)
         for value in operands:
-            if not isinstance(value, Expr | np.ndarray | bool | int | float | Symbol):
+            if not isinstance(value, ir.Expr | np.ndarray | bool | int | float | Symbol):
                 raise self.error(node, f'"{op}" needs tensors', "E124")
         if op == "-" and len(operands) == 1:
             return self.operator(node, FUNCTIONS["negative"], operands, {})
@@ -245,7 +237,7 @@ class Values(Reader):
 
 def named_sizes(reader: Values, x: Any, kind: Any) -> Any:
     """The type that `x` is matched with: names that are new there mean the sizes of x."""
-    if not isinstance(kind, TensorType) or not isinstance(x, Expr) or x.ndim != kind.ndim:
+    if not isinstance(kind, ir.TensorType) or not isinstance(x, ir.Expr) or x.ndim != kind.ndim:
         return kind
     pairs = zip(kind.shape, x.shape, strict=True)
     new = {str(size): _bounded(of, size) for size, of in pairs if isinstance(size, Symbol)}
@@ -305,9 +297,9 @@ def _part_of(node: ast.Subscript, axes: int) -> str:
 @GRAPHS.reads(ast.Subscript)
 def _subscript(reader: Values, node: ast.Subscript) -> Any:
     owner = reader.read(node.value)
-    if not isinstance(owner, Expr):
+    if not isinstance(owner, ir.Expr):
         return element(reader, node, owner)
-    if not isinstance(owner.type, TupleType):
+    if not isinstance(owner.type, ir.TupleType):
         why, axes = "only a tuple has fields; this is a tensor", len(owner.type.shape)
         raise reader.error(node, why, "E129", _part_of(node, axes))
     index = reader.integer(node.slice, "a field's number")
@@ -315,7 +307,7 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
     if not 0 <= index < count:
         raise reader.error(node.slice, f"field {index} of a tuple of {count}", "E129")
     whole = reader.atom(owner, node.value)
-    return whole.fields[index] if isinstance(whole, Tuple) else graph.TupleGetItem(whole, index)
+    return whole.fields[index] if isinstance(whole, ir.Tuple) else graph.TupleGetItem(whole, index)
 
 
 PLAIN = ("shape", "prim_value", "str", "dtype")
@@ -332,13 +324,13 @@ def _tensor(reader: Values, node: ast.Call, shape: Any, dtype: str | None, ndim:
 
 
 @GRAPHS.reads("R.Tuple(*fields)", role="value")
-def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> TupleType:
+def _tuple(reader: Values, node: ast.Call, fields: list[ast.expr]) -> ir.TupleType:
     items = items_of(fields[0], lists=True) if len(fields) == 1 else fields
-    return TupleType(tuple([reader.type(item) for item in items]))
+    return ir.TupleType(tuple([reader.type(item) for item in items]))
 
 
 @GRAPHS.reads("R.const(value, kind=None, dtype=None)", role="value")
-def _const(reader: Values, node: ast.Call, value: ast.expr, kind: Any, dtype: Any) -> Constant:
+def _const(reader: Values, node: ast.Call, value: ast.expr, kind: Any, dtype: Any) -> ir.Constant:
     of = dtype if kind is None else reader.read(kind)
     return reader.guard(value, const, reader.read(value), of)
 
@@ -353,5 +345,5 @@ def _plain(reader: Values, node: ast.Call, value: ast.expr) -> Any:
 @GRAPHS.reads("R.const_data(content, shape, dtype)", role="value")
 def _const_data(
     reader: Values, node: ast.Call, content: ast.expr, shape: tuple[int, ...], dtype: str
-) -> Constant:
+) -> ir.Constant:
     return reader.guard(content, const_data, reader.read(content), shape, dtype)

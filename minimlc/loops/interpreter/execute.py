@@ -16,29 +16,8 @@ from typing import Any
 import numpy as np
 
 from minimlc.loops.interpreter.elements import Eval, Frame, Marks, checked_place, marks_of, poison
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.intrinsics import is_formula
-from minimlc.loops.ir.nodes import (
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Intrin,
-    Let,
-    Load,
-    PrimFunc,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-)
 from minimlc.loops.ir.values import (
     binary_value,
     constant_value,
@@ -53,7 +32,7 @@ from minimlc.loops.values.errors import BoundsError, CompileError, Span
 from minimlc.loops.values.node import span_of, walk
 
 
-def execute(func: PrimFunc, args: Sequence[np.ndarray]) -> None:
+def execute(func: ir.PrimFunc, args: Sequence[np.ndarray]) -> None:
     """Run `func` on arrays that fit its parameters. Loops of every kind run in order.
 
     `BoundsError` for an access outside its buffer or a block's iter outside its extent;
@@ -69,13 +48,13 @@ class Translate:
     `unwritten` is what the value under evaluation was computed of, if that was never written.
     """
 
-    def __init__(self, func: PrimFunc):
+    def __init__(self, func: ir.PrimFunc):
         self.func = func
         self.slots: dict[Hashable, int] = {}
         self.span: Span | None = None
-        self.nest: tuple[Var, ...] = ()
-        self.inside: Block | None = None
-        self.into: Store | None = None
+        self.nest: tuple[ir.Var, ...] = ()
+        self.inside: ir.Block | None = None
+        self.into: ir.Store | None = None
         self.unwritten: Unwritten | None = None
         for buffer in (*func.params, *func.allocs):
             self.slot(buffer)
@@ -87,49 +66,49 @@ class Translate:
             self.renew(frame, buffer)
         self.body(frame)
 
-    def renew(self, frame: Frame, buffer: Buffer) -> None:
+    def renew(self, frame: Frame, buffer: ir.Buffer) -> None:
         """An own buffer as it is at its start."""
         frame[self.slots[buffer]] = poison(buffer.shape, buffer.dtype)
         if marks_of(buffer) in self.slots:
             frame[self.slots[marks_of(buffer)]] = Marks(np.zeros(buffer.shape, np.bool_), {})
 
-    def is_own(self, buffer: Buffer) -> bool:
+    def is_own(self, buffer: ir.Buffer) -> bool:
         return buffer not in self.func.params
 
     def slot(self, symbol: Hashable) -> int:
         return self.slots.setdefault(symbol, len(self.slots))
 
-    def place(self, symbol: Var | Buffer) -> int:
+    def place(self, symbol: ir.Var | ir.Buffer) -> int:
         if symbol not in self.slots:
             raise CompileError(f'"{symbol.name}" is not defined here')
         return self.slots[symbol]
 
-    def stmt(self, item: Stmt) -> Eval:
+    def stmt(self, item: ir.Stmt) -> Eval:
         outer, self.span = self.span, span_of(item) or self.span
         closure = self.stmt_of(item)
         self.span = outer
         return closure
 
-    def stmt_of(self, item: Stmt) -> Eval:
+    def stmt_of(self, item: ir.Stmt) -> Eval:
         match item:
-            case Seq():
+            case ir.Seq():
                 return _sequence([self.stmt(s) for s in item.stmts])
-            case For():
+            case ir.For():
                 return self.loop(item)
-            case Block():
+            case ir.Block():
                 return self.block(item)
-            case Store():
+            case ir.Store():
                 return self.store(item)
-            case IfThenElse():
+            case ir.IfThenElse():
                 return self.branch(item)
-            case Alloc():
+            case ir.Alloc():
                 return self.alloc(item)
-            case While():
+            case ir.While():
                 return self.repeat(item)
             case _:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
-    def loop(self, item: For) -> Eval:
+    def loop(self, item: ir.For) -> Eval:
         extent, slot = self.deciding(item.extent), self.slot(item.var)
         outer, self.nest = self.nest, (*self.nest, item.var)
         body = self.stmt(item.body)
@@ -142,7 +121,7 @@ class Translate:
 
         return loop
 
-    def block(self, item: Block) -> Eval:
+    def block(self, item: ir.Block) -> Eval:
         outer, self.inside = self.inside, item
         predicate = None if item.predicate is None else self.deciding(item.predicate)
         iters = []
@@ -169,7 +148,7 @@ class Translate:
 
         return block
 
-    def store(self, item: Store) -> Eval:
+    def store(self, item: ir.Store) -> Eval:
         slot, self.into = self.place(item.buffer), item
         value, self.into = self.expr(item.value), None
         indices = self.indices(item.buffer, item.indices)
@@ -185,7 +164,7 @@ class Translate:
 
         return store
 
-    def store_own(self, buffer: Buffer, value: Eval, indices: Eval) -> Eval:
+    def store_own(self, buffer: ir.Buffer, value: Eval, indices: Eval) -> Eval:
         slot, marks = self.place(buffer), self.slot(marks_of(buffer))
 
         def store(frame: Frame) -> None:
@@ -200,16 +179,16 @@ class Translate:
 
         return store
 
-    def branch(self, item: IfThenElse) -> Eval:
+    def branch(self, item: ir.IfThenElse) -> Eval:
         condition, then_case = self.deciding(item.condition), self.stmt(item.then_case)
-        else_case = self.stmt(item.else_case or Seq(()))
+        else_case = self.stmt(item.else_case or ir.Seq(()))
 
         def branch(frame: Frame) -> None:
             (then_case if condition(frame) else else_case)(frame)
 
         return branch
 
-    def repeat(self, item: While) -> Eval:
+    def repeat(self, item: ir.While) -> Eval:
         condition, body = self.deciding(item.condition), self.stmt(item.body)
 
         def repeat(frame: Frame) -> None:
@@ -218,7 +197,7 @@ class Translate:
 
         return repeat
 
-    def alloc(self, item: Alloc) -> Eval:
+    def alloc(self, item: ir.Alloc) -> Eval:
         self.slot(item.buffer)
         body = self.stmt(item.body)
 
@@ -228,43 +207,43 @@ class Translate:
 
         return alloc
 
-    def indices(self, buffer: Buffer, indices: tuple[Expr, ...]) -> Eval:
+    def indices(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> Eval:
         """The element's place as a tuple, each index checked."""
         return checked_place(buffer, [self.deciding(i) for i in indices], self.span)
 
-    def expr(self, item: Expr) -> Eval:
+    def expr(self, item: ir.Expr) -> Eval:
         outer, self.span = self.span, span_of(item) or self.span
         closure = self.expr_of(item)
         self.span = outer
         return closure
 
-    def expr_of(self, item: Expr) -> Eval:
+    def expr_of(self, item: ir.Expr) -> Eval:
         match item:
-            case Var():
+            case ir.Var():
                 return operator.itemgetter(self.place(item))
-            case Const():
+            case ir.Const():
                 value = constant_value(item)
                 return lambda frame: value
-            case Unary():
+            case ir.Unary():
                 return self.unary(item)
-            case Binary():
+            case ir.Binary():
                 return self.binary(item)
-            case Select():
+            case ir.Select():
                 test, a, b = self.expr(item.condition), self.expr(item.a), self.expr(item.b)
                 return lambda frame: a(frame) if test(frame) else b(frame)
-            case Cast():
+            case ir.Cast():
                 inner, convert = self.expr(item.a), converter(item.a.dtype, item.dtype)
                 return lambda frame: convert(inner(frame))
-            case Intrin():
+            case ir.Intrin():
                 return self.intrin(item)
-            case Load():
+            case ir.Load():
                 return self.load(item)
-            case Let():
+            case ir.Let():
                 return self.let(item)
             case _:
                 raise CompileError(f"no meaning for the expression {type(item).__name__}")
 
-    def let(self, item: Let) -> Eval:
+    def let(self, item: ir.Let) -> Eval:
         value, slot = self.expr(item.value), self.slot(item.var)
         body = self.expr(item.body)
 
@@ -274,7 +253,7 @@ class Translate:
 
         return let
 
-    def load(self, item: Load) -> Eval:
+    def load(self, item: ir.Load) -> Eval:
         slot, indices = self.place(item.buffer), self.indices(item.buffer, item.indices)
         if self.is_own(item.buffer):
             return self.load_own(item, slot, indices)
@@ -282,7 +261,7 @@ class Translate:
             return lambda frame: frame[slot][indices(frame)]
         return lambda frame: frame[slot].item(indices(frame))
 
-    def load_own(self, item: Load, slot: int, indices: Eval) -> Eval:
+    def load_own(self, item: ir.Load, slot: int, indices: Eval) -> Eval:
         marks, nest = self.slot(marks_of(item.buffer)), self.nest
         block, into = self.inside, self.into
         loops = [self.slots[var] for var in nest]
@@ -300,10 +279,10 @@ class Translate:
 
         return load
 
-    def reads_own(self, item: Expr) -> bool:
-        return any(isinstance(n, Load) and self.is_own(n.buffer) for n in walk(item))
+    def reads_own(self, item: ir.Expr) -> bool:
+        return any(isinstance(n, ir.Load) and self.is_own(n.buffer) for n in walk(item))
 
-    def deciding(self, item: Expr) -> Eval:
+    def deciding(self, item: ir.Expr) -> Eval:
         """A value that decides what runs, or where: what was never written can't."""
         outer, self.into = self.into, None
         value = self.expr(item)
@@ -321,11 +300,11 @@ class Translate:
 
         return decide
 
-    def unary(self, item: Unary) -> Eval:
+    def unary(self, item: ir.Unary) -> Eval:
         a, apply = self.expr(item.a), unary_value(item.op, item.dtype)
         return lambda frame: apply(a(frame))
 
-    def binary(self, item: Binary) -> Eval:
+    def binary(self, item: ir.Binary) -> Eval:
         a, b, op = self.expr(item.a), self.expr(item.b), item.op
         if op == "and":
             return lambda frame: a(frame) and b(frame)
@@ -348,7 +327,7 @@ class Translate:
 
         return divide
 
-    def intrin(self, item: Intrin) -> Eval:
+    def intrin(self, item: ir.Intrin) -> Eval:
         if is_formula(item.name):
             return self.expr(expanded(item))
         args = [self.expr(arg) for arg in item.args]

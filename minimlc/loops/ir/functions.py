@@ -8,21 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.intrinsics import FLOAT, INTRINSICS, RECORDS, Intrinsic
-from minimlc.loops.ir.nodes import (
-    Cast,
-    Const,
-    Expr,
-    ExprLike,
-    Load,
-    Var,
-    as_expr,
-    binary,
-    const,
-    intrin,
-    select,
-    unary,
-)
 from minimlc.loops.ir.tracing import tracing
 from minimlc.loops.values.dtypes import (
     DTYPES,
@@ -37,26 +24,28 @@ from minimlc.loops.values.literals import float_from_word
 from minimlc.loops.values.node import nodes_of, structural_equal
 
 
-def cast(value: ExprLike, dtype: str) -> Expr:
+def cast(value: ir.ExprLike, dtype: str) -> ir.Expr:
     """`value` converted to `dtype`, as numpy's `astype` does."""
-    return Cast(dtype_record(dtype).name, as_expr(value))
+    return ir.Cast(dtype_record(dtype).name, ir.as_expr(value))
 
 
-def ceildiv(a: ExprLike, b: ExprLike) -> ExprLike:
+def ceildiv(a: ir.ExprLike, b: ir.ExprLike) -> ir.ExprLike:
     """`a / b`, rounded up; a number of numbers. What it computes on the way never wraps."""
-    if not isinstance(a, Expr) and not isinstance(b, Expr):
+    if not isinstance(a, ir.Expr) and not isinstance(b, ir.Expr):
         return -(-a // b)
-    down, rest = binary("//", a, b), binary("%", a, b)
-    divisor = b.value if isinstance(b, Const) else b
-    counts = rest.dtype == INDEX and not nodes_of(rest, Load)
+    down, rest = ir.binary("//", a, b), ir.binary("%", a, b)
+    divisor = b.value if isinstance(b, ir.Const) else b
+    counts = rest.dtype == INDEX and not nodes_of(rest, ir.Load)
     if counts and isinstance(divisor, int) and divisor > 0:
-        return binary("//", binary("+", a, divisor - 1), divisor)  # as proofs know it
-    return down + select(binary("!=", rest, 0), as_expr(1, rest.dtype), as_expr(0, rest.dtype))
+        return ir.binary("//", ir.binary("+", a, divisor - 1), divisor)  # as proofs know it
+    return down + ir.select(
+        ir.binary("!=", rest, 0), ir.as_expr(1, rest.dtype), ir.as_expr(0, rest.dtype)
+    )
 
 
-def of_dtype(dtype: str, value: ExprLike | str) -> Expr:
+def of_dtype(dtype: str, value: ir.ExprLike | str) -> ir.Expr:
     """`T.float32(value)`: a constant of a dtype, or an expression converted to it."""
-    if isinstance(value, Expr):
+    if isinstance(value, ir.Expr):
         return value.astype(dtype)
     if isinstance(value, str):
         return _float_word(dtype, value)
@@ -67,17 +56,17 @@ def of_dtype(dtype: str, value: ExprLike | str) -> Expr:
     )
 
 
-def _float_word(dtype: str, word: str) -> Expr:
+def _float_word(dtype: str, word: str) -> ir.Expr:
     try:
         if is_float(dtype):
-            return const(float_from_word(word), dtype)
+            return ir.const(float_from_word(word), dtype)
     except ValueError:
         pass
     hint = 'a float dtype takes "inf", "-inf" or "nan"'
     raise CompileError(f'"{word}" is not a value of {dtype}', code="E108", hint=hint)
 
 
-def _number(dtype: str, value: Any) -> Expr:
+def _number(dtype: str, value: Any) -> ir.Expr:
     if is_integer(dtype):
         low, high = integer_range(dtype)
         if value != value or value in (float("inf"), float("-inf")) or int(value) != value:
@@ -86,56 +75,56 @@ def _number(dtype: str, value: Any) -> Expr:
             raise CompileError(
                 f"{shown(value)} is not in {low} ... {high}, as {dtype} is", code="E108"
             )
-    return const(value, dtype)
+    return ir.const(value, dtype)
 
 
-def least(dtype: str) -> Expr:
+def least(dtype: str) -> ir.Expr:
     """The least finite value of a dtype."""
     if is_float(dtype_record(dtype).name):
-        return const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).min), dtype)
-    return const(False if dtype == "bool" else integer_range(dtype)[0], dtype)
+        return ir.const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).min), dtype)
+    return ir.const(False if dtype == "bool" else integer_range(dtype)[0], dtype)
 
 
-def greatest(dtype: str) -> Expr:
+def greatest(dtype: str) -> ir.Expr:
     """The greatest finite value of a dtype."""
     if is_float(dtype_record(dtype).name):
-        return const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).max), dtype)
-    return const(True if dtype == "bool" else integer_range(dtype)[1], dtype)
+        return ir.const(float(ml_dtypes.finfo(DTYPES[dtype].numpy).max), dtype)
+    return ir.const(True if dtype == "bool" else integer_range(dtype)[1], dtype)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "max": partial(binary, "max"),
-    "min": partial(binary, "min"),
-    "floordiv": partial(binary, "//"),
-    "floormod": partial(binary, "%"),
-    "if_then_else": select,
-    "Select": select,
+    "max": partial(ir.binary, "max"),
+    "min": partial(ir.binary, "min"),
+    "floordiv": partial(ir.binary, "//"),
+    "floormod": partial(ir.binary, "%"),
+    "if_then_else": ir.select,
+    "Select": ir.select,
     "cast": cast,
     "infinity": partial(of_dtype, value="inf"),
     "min_value": least,
     "max_value": greatest,
-    **{name: partial(intrin, name) for name in INTRINSICS},
+    **{name: partial(ir.intrin, name) for name in INTRINSICS},
     **{name: partial(of_dtype, name) for name in DTYPES},
     "Cast": lambda dtype, value: cast(value, dtype),
     "likely": lambda condition: condition,
-    "power": partial(intrin, "pow"),
-    "fabs": partial(intrin, "abs"),
+    "power": partial(ir.intrin, "pow"),
+    "fabs": partial(ir.intrin, "abs"),
     "ceildiv": ceildiv,
-    "indexdiv": partial(binary, "//"),
-    "indexmod": partial(binary, "%"),
-    "shift_left": partial(binary, "<<"),
-    "shift_right": partial(binary, ">>"),
-    "bitwise_and": partial(binary, "&"),
-    "bitwise_or": partial(binary, "|"),
-    "bitwise_xor": partial(binary, "^"),
-    "bitwise_not": partial(unary, "~"),
+    "indexdiv": partial(ir.binary, "//"),
+    "indexmod": partial(ir.binary, "%"),
+    "shift_left": partial(ir.binary, "<<"),
+    "shift_right": partial(ir.binary, ">>"),
+    "bitwise_and": partial(ir.binary, "&"),
+    "bitwise_or": partial(ir.binary, "|"),
+    "bitwise_xor": partial(ir.binary, "^"),
+    "bitwise_not": partial(ir.unary, "~"),
 }
 """What expressions can call, inside scripts and in plain Python."""
 
 
 def scalar_operator(
-    formula: Callable[..., Expr], *, kinds: tuple[str, ...] = FLOAT
-) -> Callable[..., Expr]:
+    formula: Callable[..., ir.Expr], *, kinds: tuple[str, ...] = FLOAT
+) -> Callable[..., ir.Expr]:
     """Enter a function of scalars, given as a formula over others, under the formula's name.
 
     Scripts (`T.name`), `te`, the interpreter and every target then have it. `formula` takes
@@ -150,12 +139,12 @@ def scalar_operator(
     name, arity = formula.__name__, len(signature(formula).parameters)
     dtype = "float32" if "float" in kinds else "int32"
     with tracing():
-        result = formula(*[Var(f"x{n}", dtype) for n in range(arity)])
+        result = formula(*[ir.Var(f"x{n}", dtype) for n in range(arity)])
     gives = "bool" if result.dtype == "bool" else ""
     record = Intrinsic(name, arity, kinds, formula, gives, formula)
     if name not in FUNCTIONS and name not in RECORDS:
         INTRINSICS[name] = RECORDS[name] = record
-        FUNCTIONS[name] = partial(intrin, name)
+        FUNCTIONS[name] = partial(ir.intrin, name)
     elif not _same_definition(RECORDS.get(name), record):
         raise CompileError(f"there is a function T.{name} already", code="E120")
     return FUNCTIONS[name]
@@ -166,14 +155,14 @@ def _same_definition(old: Intrinsic | None, new: Intrinsic) -> bool:
     if old is None or old.formula is None or (old.arity, old.kinds) != (new.arity, new.kinds):
         return False
     dtypes = [record.name for record in DTYPES.values() if record.kind in new.kinds]
-    inputs = [[Var(f"x{n}", dtype) for n in range(new.arity)] for dtype in dtypes]
+    inputs = [[ir.Var(f"x{n}", dtype) for n in range(new.arity)] for dtype in dtypes]
     first, second = (
         tuple(_traced(record.formula, each) for each in inputs) for record in (old, new)
     )
     return structural_equal(first, second)
 
 
-def _traced(formula: Any, inputs: list[Var]) -> Expr | None:
+def _traced(formula: Any, inputs: list[ir.Var]) -> ir.Expr | None:
     """The expression that a formula gives; None where it does not take such a dtype."""
     try:
         with tracing():

@@ -7,34 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.loops.ir.nodes import (
-    COMPARISONS,
-    ITER_KINDS,
-    LOOP_KINDS,
-    SCALAR,
-    Alloc,
-    Annotations,
-    Binary,
-    Block,
-    BlockIter,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Intrin,
-    Let,
-    Load,
-    PrimFunc,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.values.dtypes import INDEX, is_float
 from minimlc.loops.values.errors import CompileError
 from minimlc.loops.values.literals import dict_literal, literal, number_text, quoted
@@ -46,7 +19,7 @@ _LEVELS = (
     ("or",),
     ("and",),
     ("not",),
-    COMPARISONS,
+    ir.COMPARISONS,
     ("|",),
     ("^",),
     ("&",),
@@ -72,7 +45,7 @@ class TirPrinter:
         self.names = SymbolNames()
         self.lines: list[str] = []
         self.depth = depth
-        self.extents: dict[Var, Expr] = {}
+        self.extents: dict[ir.Var, ir.Expr] = {}
 
     @staticmethod
     def named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
@@ -90,7 +63,7 @@ class TirPrinter:
 
     # Functions
 
-    def function(self, func: PrimFunc, name: str, decorator: str) -> None:
+    def function(self, func: ir.PrimFunc, name: str, decorator: str) -> None:
         """The whole function, as `def name`."""
         self.line(decorator)
         params = [f"{self.names.declare(p)}: {annotation(self, p)}" for p in func.params]
@@ -100,7 +73,7 @@ class TirPrinter:
 
     def size(self, size: Any) -> str:
         """A size of a buffer, or the extent of an axis."""
-        return self.expr(size) if isinstance(size, Expr) else literal(size)
+        return self.expr(size) if isinstance(size, ir.Expr) else literal(size)
 
     def signature(self, name: str, params: list[str], returns: str) -> None:
         """`def name(params) -> returns:` on one line, or a line for each parameter."""
@@ -116,22 +89,22 @@ class TirPrinter:
 
     # Statements
 
-    def suite(self, body: Stmt, top: bool = False) -> None:
+    def suite(self, body: ir.Stmt, top: bool = False) -> None:
         """The statements of a body. An `Alloc` at its end owns what follows it.
 
         At the `top` of a function a plain `Y = T.alloc_buffer(...)` is one of `func.allocs`.
         """
         while True:
-            parts = body.stmts if isinstance(body, Seq) and len(body.stmts) != 1 else (body,)
+            parts = body.stmts if isinstance(body, ir.Seq) and len(body.stmts) != 1 else (body,)
             last = parts[-1] if parts else None
-            if top or not isinstance(last, Alloc):
+            if top or not isinstance(last, ir.Alloc):
                 return self.parts(parts)
             if parts[:-1]:
                 self.parts(parts[:-1])
             self.line(f"{self.names.declare(last.buffer)} = {_alloc(self, last.buffer)}")
             body = last.body
 
-    def parts(self, stmts: Iterable[Stmt]) -> None:
+    def parts(self, stmts: Iterable[ir.Stmt]) -> None:
         empty = True
         for stmt in stmts:
             self.stmt(stmt)
@@ -139,31 +112,31 @@ class TirPrinter:
         if empty:
             self.line("pass")
 
-    def stmt(self, item: Stmt) -> None:
+    def stmt(self, item: ir.Stmt) -> None:
         """One statement on lines of its own."""
         match item:
-            case For():
+            case ir.For():
                 self.loop(item)
-            case Block():
+            case ir.Block():
                 self.block(item)
-            case Store(buffer, indices, value):
+            case ir.Store(buffer, indices, value):
                 self.line(f"{self.element(buffer, indices)} = {self.expr(value)}")
-            case IfThenElse():
+            case ir.IfThenElse():
                 self.branch(item, "if")
-            case Alloc():
+            case ir.Alloc():
                 self.scoped_alloc(item)
-            case While(condition, body):
+            case ir.While(condition, body):
                 self.line(f"while {self.expr(condition)}:")
                 with self.indented():
                     self.suite(body)
-            case Seq(stmts):
+            case ir.Seq(stmts):
                 self.line("with T.seq():")
                 with self.indented():
                     self.parts(stmts)
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
-    def loop(self, item: For) -> None:
+    def loop(self, item: ir.For) -> None:
         nest = [item]
         while _joins_grid(nest):
             nest.append(nest[-1].body)  # type: ignore[arg-type]
@@ -175,10 +148,10 @@ class TirPrinter:
         with self.indented():
             self.suite(nest[-1].body)
 
-    def grid(self, nest: list[For]) -> str:
+    def grid(self, nest: list[ir.For]) -> str:
         return f"T.grid({', '.join(self.expr(loop.extent) for loop in nest)})"
 
-    def loop_range(self, loop: For) -> str:
+    def loop_range(self, loop: ir.For) -> str:
         if _plain(loop):
             return f"range({self.expr(loop.extent)})"
         arguments = [self.expr(loop.extent)]
@@ -186,9 +159,9 @@ class TirPrinter:
             arguments.append(f"thread={quoted(loop.thread)}")
         if loop.annotations:
             arguments.append(f"annotations={dict_literal(loop.annotations)}")
-        return f"{LOOP_KINDS[loop.kind]}({', '.join(arguments)})"
+        return f"{ir.LOOP_KINDS[loop.kind]}({', '.join(arguments)})"
 
-    def block(self, item: Block) -> None:
+    def block(self, item: ir.Block) -> None:
         self.line(f"with T.block({quoted(item.name)}):")
         values = [self.expr(it.value) for it in item.iters]
         predicate = None if item.predicate is None else self.expr(item.predicate)
@@ -208,7 +181,7 @@ class TirPrinter:
         for it in item.iters:
             self.names.forget(it.var)
 
-    def iters(self, block: Block, values: list[str]) -> None:
+    def iters(self, block: ir.Block, values: list[str]) -> None:
         """The axes: a run of loops taken over as they are is one `remap`."""
         pairs = zip(block.iters, values, strict=True)
         for plain, run in groupby(pairs, key=lambda pair: self.is_loop(pair[0])):
@@ -221,29 +194,29 @@ class TirPrinter:
                 continue
             for it, value in group:
                 name = self.names[it.var]
-                self.line(f"{name} = {ITER_KINDS[it.kind]}({self.size(it.extent)}, {value})")
+                self.line(f"{name} = {ir.ITER_KINDS[it.kind]}({self.size(it.extent)}, {value})")
 
-    def is_loop(self, it: BlockIter) -> bool:
-        extent = self.extents.get(it.value) if isinstance(it.value, Var) else None
-        if isinstance(it.extent, Expr):
+    def is_loop(self, it: ir.BlockIter) -> bool:
+        extent = self.extents.get(it.value) if isinstance(it.value, ir.Var) else None
+        if isinstance(it.extent, ir.Expr):
             return structural_equal(extent, it.extent)
-        return isinstance(extent, Const) and extent.dtype == INDEX and extent.value == it.extent
+        return isinstance(extent, ir.Const) and extent.dtype == INDEX and extent.value == it.extent
 
-    def branch(self, item: IfThenElse, word: str) -> None:
+    def branch(self, item: ir.IfThenElse, word: str) -> None:
         self.line(f"{word} {self.expr(item.condition)}:")
         with self.indented():
             self.suite(item.then_case)
-        if isinstance(item.else_case, IfThenElse):
+        if isinstance(item.else_case, ir.IfThenElse):
             self.branch(item.else_case, "elif")
         elif item.else_case is not None:
             self.line("else:")
             with self.indented():
                 self.suite(item.else_case)
 
-    def scoped_alloc(self, item: Alloc) -> None:
+    def scoped_alloc(self, item: ir.Alloc) -> None:
         """Buffers that end before the suite does: `with T.alloc_buffer(...) as Y:`."""
         buffers = [item.buffer]
-        while isinstance(item.body, Alloc):
+        while isinstance(item.body, ir.Alloc):
             item = item.body
             buffers.append(item.buffer)
         items = [f"{_alloc(self, b)} as {self.names.declare(b)}" for b in buffers]
@@ -260,68 +233,70 @@ class TirPrinter:
 
     # Expressions
 
-    def element(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
-        if buffer.scope == SCALAR:
+    def element(self, buffer: ir.Buffer, indices: tuple[ir.Expr, ...]) -> str:
+        if buffer.scope == ir.SCALAR:
             return self.names[buffer]
         return f"{self.names[buffer]}[{', '.join(map(self.expr, indices)) or '()'}]"
 
-    def expr(self, item: Expr, level: int = 0) -> str:
+    def expr(self, item: ir.Expr, level: int = 0) -> str:
         """An expression, in parentheses where it binds looser than `level`."""
         match item:
-            case Expr(_symbol=True):
+            case ir.Expr(_symbol=True):
                 return self.names[item]
-            case Const():
+            case ir.Const():
                 return str(item.value) if item.dtype == INDEX else _typed(item)
-            case Binary(op, a, b) if op in ("min", "max"):
+            case ir.Binary(op, a, b) if op in ("min", "max"):
                 return f"T.{op}({self.expr(a)}, {self.expr(b)})"
-            case Binary():
+            case ir.Binary():
                 return self.binary(item, level)
-            case Unary(op, a):
+            case ir.Unary(op, a):
                 own = PRECEDENCE["unary -" if op == "-" else op]
                 space = " " if op == "not" else ""
                 return _group(f"{op}{space}{self.operand(a, own)}", own, level)
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 return f"T.if_then_else({', '.join(map(self.expr, (condition, a, b)))})"
-            case Cast(dtype, a):
+            case ir.Cast(dtype, a):
                 return f"T.cast({self.expr(a)}, {quoted(dtype)})"
-            case Intrin(name, args):
+            case ir.Intrin(name, args):
                 return f"T.{name}({', '.join(self.operand(a, 0) for a in args)})"
-            case Load(buffer, indices):
+            case ir.Load(buffer, indices):
                 return self.element(buffer, indices)
-            case Let(var, value, body):
+            case ir.Let(var, value, body):
                 return self.let(var, self.expr(value), body)
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
-    def let(self, var: Var, value: str, body: Expr) -> str:
+    def let(self, var: ir.Var, value: str, body: ir.Expr) -> str:
         name = self.names.declare(var)
         text = f"T.Let({self.expr(body)}, where={{{name}: {value}}})"
         self.names.forget(var)
         return text
 
-    def operand(self, item: Expr, level: int) -> str:
+    def operand(self, item: ir.Expr, level: int) -> str:
         """An operand with nothing beside it to tell a bare number's dtype, or to keep it whole."""
-        return _typed(item) if isinstance(item, Const) else self.expr(item, level)
+        return _typed(item) if isinstance(item, ir.Const) else self.expr(item, level)
 
-    def binary(self, item: Binary, level: int) -> str:
+    def binary(self, item: ir.Binary, level: int) -> str:
         own = PRECEDENCE[item.op]
-        chained = item.op in COMPARISONS
-        constants = isinstance(item.a, Const) and isinstance(item.b, Const)
+        chained = item.op in ir.COMPARISONS
+        constants = isinstance(item.a, ir.Const) and isinstance(item.b, ir.Const)
         left = (self.operand if constants else self.expr)(item.a, own + chained)
         return _group(f"{left} {item.op} {self.expr(item.b, own + 1)}", own, level)
 
     def fragment(self, item: Node) -> str:
         """Any node of the loop IR but a function."""
         match item:
-            case Expr():
+            case ir.Expr():
                 return self.expr(item)
-            case Stmt():
+            case ir.Stmt():
                 self.stmt(item)
                 return "\n".join(self.lines)
-            case Buffer():
+            case ir.Buffer():
                 return f"{item.name}: T.Buffer({type_text(self, item)})"
-            case BlockIter(var, extent, kind, value):
-                return f"{var.name} = {ITER_KINDS[kind]}({self.size(extent)}, {self.expr(value)})"
+            case ir.BlockIter(var, extent, kind, value):
+                return (
+                    f"{var.name} = {ir.ITER_KINDS[kind]}({self.size(extent)}, {self.expr(value)})"
+                )
             case _:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
@@ -330,12 +305,12 @@ def _group(text: str, own: int, level: int) -> str:
     return f"({text})" if own < level else text
 
 
-def _typed(item: Const) -> str:
+def _typed(item: ir.Const) -> str:
     text = number_text(item.value) if is_float(item.dtype) else repr(item.value)
     return f"T.{item.dtype}({text})"
 
 
-def inside(printer: TirPrinter, func: PrimFunc, attrs: Annotations) -> None:
+def inside(printer: TirPrinter, func: ir.PrimFunc, attrs: ir.Annotations) -> None:
     """What stands in a function."""
     if attrs:
         printer.line(f"T.func_attr({dict_literal(attrs)})")
@@ -344,13 +319,13 @@ def inside(printer: TirPrinter, func: PrimFunc, attrs: Annotations) -> None:
     printer.suite(func.body, top=True)
 
 
-def annotation(printer: TirPrinter, buffer: Buffer) -> str:
+def annotation(printer: TirPrinter, buffer: ir.Buffer) -> str:
     """What a parameter is."""
-    is_number = buffer.scope == SCALAR
+    is_number = buffer.scope == ir.SCALAR
     return f"T.{buffer.dtype}" if is_number else f"T.Buffer({type_text(printer, buffer)})"
 
 
-def type_text(printer: TirPrinter, buffer: Buffer) -> str:
+def type_text(printer: TirPrinter, buffer: ir.Buffer) -> str:
     """Shape, dtype and scope."""
     scope = "" if buffer.scope == _NO_SCOPE else f", scope={quoted(buffer.scope)}"
     sizes: tuple[Any, ...] = buffer.shape
@@ -358,18 +333,18 @@ def type_text(printer: TirPrinter, buffer: Buffer) -> str:
     return f"({shape}), {quoted(buffer.dtype)}{scope}"
 
 
-def _alloc(printer: TirPrinter, buffer: Buffer) -> str:
+def _alloc(printer: TirPrinter, buffer: ir.Buffer) -> str:
     return f"T.alloc_buffer({type_text(printer, buffer)})"
 
 
-def _plain(loop: For) -> bool:
+def _plain(loop: ir.For) -> bool:
     return loop.kind == "serial" and not loop.thread and not loop.annotations
 
 
-def _joins_grid(nest: list[For]) -> bool:
+def _joins_grid(nest: list[ir.For]) -> bool:
     """Whether the next loop inside belongs to the same `T.grid`."""
     inner = nest[-1].body
-    if not (isinstance(inner, For) and _plain(nest[-1]) and _plain(inner)):
+    if not (isinstance(inner, ir.For) and _plain(nest[-1]) and _plain(inner)):
         return False
     outer = {loop.var for loop in nest}
     return not any(part in outer for part in walk(inner.extent))

@@ -3,94 +3,79 @@
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
-from minimlc.loops.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    Expr,
-    For,
-    IfThenElse,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-    While,
-    index,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.values.node import Node, children
 
 MOST_ITERATIONS = 2**62
 """No loop whose extent is data has more: that many take decades."""
 
 
-def inner_stmts(item: Node) -> tuple[Stmt, ...]:
+def inner_stmts(item: Node) -> tuple[ir.Stmt, ...]:
     """The statements directly inside a node, in program order."""
     match item:
-        case For(body=body) | While(body=body) | Alloc(body=body):
+        case ir.For(body=body) | ir.While(body=body) | ir.Alloc(body=body):
             return (body,)
-        case Seq(stmts):
+        case ir.Seq(stmts):
             return stmts
-        case Store():
+        case ir.Store():
             return ()
-        case Block(init=init, body=body):
+        case ir.Block(init=init, body=body):
             return (body,) if init is None else (init, body)
-        case IfThenElse(_, then_case, else_case):
+        case ir.IfThenElse(_, then_case, else_case):
             return (then_case,) if else_case is None else (then_case, else_case)
         case _:  # other nodes: a function has its body inside, an expression no statement
-            return tuple(part for part in children(item) if isinstance(part, Stmt))
+            return tuple(part for part in children(item) if isinstance(part, ir.Stmt))
 
 
-def condition_of(item: Stmt, part: Stmt) -> Expr | None:
+def condition_of(item: ir.Stmt, part: ir.Stmt) -> ir.Expr | None:
     """The condition under which a statement runs one of those directly inside; None for none."""
-    if not isinstance(item, IfThenElse):
+    if not isinstance(item, ir.IfThenElse):
         return None
-    return item.condition if part is item.then_case else Unary("not", item.condition)
+    return item.condition if part is item.then_case else ir.Unary("not", item.condition)
 
 
 @lru_cache(maxsize=128)
-def statements_in(item: Node) -> tuple[Stmt, ...]:
+def statements_in(item: Node) -> tuple[ir.Stmt, ...]:
     """A statement and every statement inside it, outer before inner, in program order."""
     found, stack = [], [item]
     while stack:
         current = stack.pop()
-        if isinstance(current, Stmt):
+        if isinstance(current, ir.Stmt):
             found.append(current)
         stack += inner_stmts(current)[::-1]
     return tuple(found)
 
 
-def blocks_in(item: Node) -> list[Block]:
+def blocks_in(item: Node) -> list[ir.Block]:
     """Every block, outer before inner, in program order."""
-    return [part for part in statements_in(item) if isinstance(part, Block)]
+    return [part for part in statements_in(item) if isinstance(part, ir.Block)]
 
 
-def loops_in(item: Node) -> list[For]:
+def loops_in(item: Node) -> list[ir.For]:
     """Every loop, outer before inner, in program order."""
-    return [part for part in statements_in(item) if isinstance(part, For)]
+    return [part for part in statements_in(item) if isinstance(part, ir.For)]
 
 
-def stored_in(item: Node) -> set[Buffer]:
+def stored_in(item: Node) -> set[ir.Buffer]:
     """The buffers that a statement writes."""
-    return {part.buffer for part in statements_in(item) if isinstance(part, Store)}
+    return {part.buffer for part in statements_in(item) if isinstance(part, ir.Store)}
 
 
-def buffers_in(item: Node) -> list[Buffer]:
+def buffers_in(item: Node) -> list[ir.Buffer]:
     """Every buffer that an `Alloc` brings, outer before inner, in program order."""
-    return [part.buffer for part in statements_in(item) if isinstance(part, Alloc)]
+    return [part.buffer for part in statements_in(item) if isinstance(part, ir.Alloc)]
 
 
-_ROUNDS: WeakKeyDictionary[While, For] = WeakKeyDictionary()
+_ROUNDS: WeakKeyDictionary[ir.While, ir.For] = WeakKeyDictionary()
 
 
-def rounds(item: For | While) -> For:
+def rounds(item: ir.For | ir.While) -> ir.For:
     """A loop as proofs see it: of a while loop, one that runs any number of times, or not at all.
     It is one and the same for each, as loops are known by what they are.
     """
-    if isinstance(item, For):
+    if isinstance(item, ir.For):
         return item
     if item not in _ROUNDS:
-        extent = Select(item.condition, index(MOST_ITERATIONS), index(0))
-        _ROUNDS[item] = For(Var("round"), extent, "serial", item.body)
+        extent = ir.Select(item.condition, ir.index(MOST_ITERATIONS), ir.index(0))
+        _ROUNDS[item] = ir.For(ir.Var("round"), extent, "serial", item.body)
     return _ROUNDS[item]

@@ -6,22 +6,7 @@ from functools import lru_cache
 from math import prod
 from typing import TypeVar
 
-from minimlc.loops.ir.nodes import (
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Intrin,
-    Let,
-    Load,
-    Select,
-    Seq,
-    Stmt,
-    Store,
-    Unary,
-    Var,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.llvm.memory import Memory
 from minimlc.loops.llvm.operators import Values
 from minimlc.loops.llvm.value import Code, Module, Value, constant, having
@@ -42,7 +27,7 @@ class Lanes:
     lanes are meant: a ramp over all of them, or the number of one.
     """
 
-    var: Var
+    var: ir.Var
     first: Value
     number: Value
 
@@ -58,8 +43,8 @@ class Expressions:
 
     memory: Memory
     sites: list[Site] | None = None
-    variables: dict[Var, Value] = field(default_factory=dict)
-    private: dict[Buffer, int] = field(default_factory=dict)
+    variables: dict[ir.Var, Value] = field(default_factory=dict)
+    private: dict[ir.Buffer, int] = field(default_factory=dict)
     lanes: Lanes | None = None
     asked: int = 0
 
@@ -77,15 +62,15 @@ class Expressions:
         """Whether code for one instance is written, without checks."""
         return self.lanes is None and self.sites is None
 
-    def expr(self, item: Expr) -> Value:
+    def expr(self, item: ir.Expr) -> Value:
         """The value of an expression. One of an index is written once a block for the values of its
         variables: what unrolled loops share is most of them.
         """
-        if isinstance(item, Binary) and item.dtype == INDEX:
+        if isinstance(item, ir.Binary) and item.dtype == INDEX:
             return self._once(item, lambda: self._expr(item))
         return self._expr(item)
 
-    def _once(self, item: Expr | Load | Store, write: Callable[[], Value]) -> Value:
+    def _once(self, item: ir.Expr | ir.Load | ir.Store, write: Callable[[], Value]) -> Value:
         """What `write` gives, or gave for the same values of the variables in this block."""
         used = _variables(item)
         if used is None or (self.lanes is not None and not self.width):
@@ -95,44 +80,44 @@ class Expressions:
             computed[key] = write()
         return computed[key]
 
-    def _expr(self, item: Expr) -> Value:
+    def _expr(self, item: ir.Expr) -> Value:
         match item:
-            case Var():
+            case ir.Var():
                 return self._variable(item)
-            case Const():
+            case ir.Const():
                 return constant(item.value, item.dtype)
-            case Unary():
+            case ir.Unary():
                 return self._unary(item)
-            case Binary():
+            case ir.Binary():
                 return self._binary(item)
-            case Select():
+            case ir.Select():
                 return self._select(item)
-            case Cast():
+            case ir.Cast():
                 return self.values.cast(self.expr(item.a), item.dtype)
-            case Intrin():
+            case ir.Intrin():
                 return self.values.operation(item.name, *map(self.expr, item.args))
-            case Load():
+            case ir.Load():
                 return self._load(item)
-            case Let():
+            case ir.Let():
                 self.variables[item.var] = self.expr(item.value)
                 return self.expr(item.body)
             case _:
                 raise BuildError(f"LLVM code has no expression {type(item).__name__}")
 
-    def _variable(self, item: Var) -> Value:
+    def _variable(self, item: ir.Var) -> Value:
         """The value of a variable; of a `Let` around what is written for one lane, that lane's."""
         value, lanes = self.variables[item], self.lanes
         if lanes is None or lanes.number.lanes or not value.lanes:
             return value
         return self.values.lane(value, lanes.number)
 
-    def _unary(self, item: Unary) -> Value:
+    def _unary(self, item: ir.Unary) -> Value:
         value = self.expr(item.a)
         if item.op == "not" and value.const is not None:
             return constant(not value.const, "bool")
         return self.values.unary(item.op, value)
 
-    def _binary(self, item: Binary) -> Value:
+    def _binary(self, item: ir.Binary) -> Value:
         a = self.expr(item.a)
         if item.op in ("and", "or"):
             decided = item.op == "or"
@@ -145,7 +130,7 @@ class Expressions:
                 return self._choose(item, a, *sides)
         return self.values.binary(item.op, a, self.expr(item.b))
 
-    def _select(self, item: Select) -> Value:
+    def _select(self, item: ir.Select) -> Value:
         condition = self.expr(item.condition)
         if condition.const is not None:
             return self.expr(item.a if condition.const else item.b)
@@ -154,7 +139,7 @@ class Expressions:
         return self._choose(item, condition, lambda: self.expr(item.a), lambda: self.expr(item.b))
 
     def _choose(
-        self, item: Expr, condition: Value, a: Callable[[], Value], b: Callable[[], Value]
+        self, item: ir.Expr, condition: Value, a: Callable[[], Value], b: Callable[[], Value]
     ) -> Value:
         """Evaluate one side only. Lanes that disagree are evaluated under a mask where all that
         they read are neighbours, else one after the other.
@@ -224,10 +209,13 @@ class Expressions:
         which this is decided, is thrown away.
         """
         parts = [part for item in items for part in walk(item)]
-        stores = self.strides([part for part in parts if isinstance(part, Store)])
-        return stores <= {1} and self.strides([p for p in parts if isinstance(p, Load)]) <= {1, 2}
+        stores = self.strides([part for part in parts if isinstance(part, ir.Store)])
+        return stores <= {1} and self.strides([p for p in parts if isinstance(p, ir.Load)]) <= {
+            1,
+            2,
+        }
 
-    def strides(self, accesses: Sequence[Load | Store]) -> set[int | None]:
+    def strides(self, accesses: Sequence[ir.Load | ir.Store]) -> set[int | None]:
         """How far apart in memory the lanes of accesses are: 0 where they are one element, None
         where only memory tells.
         """
@@ -238,7 +226,7 @@ class Expressions:
         flats = [trial._flat(access) for access in accesses]
         return {flat.stride or (None if flat.lanes else 0) for flat in flats}
 
-    def _load(self, item: Load) -> Value:
+    def _load(self, item: ir.Load) -> Value:
         """The value of `buffer[indices]`."""
         flat = self._flat(item)
         if not flat.lanes or flat.stride == 1:
@@ -250,7 +238,7 @@ class Expressions:
         places = [self.values.lane(flat, number) for number in range(flat.lanes)]
         return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])
 
-    def _is_column(self, buffer: Buffer, flat: Value) -> bool:
+    def _is_column(self, buffer: ir.Buffer, flat: Value) -> bool:
         """Whether lanes are a column of a square in a buffer of one's own, that has as many whole
         rows: a power of two, and one that stays in registers.
         """
@@ -260,7 +248,7 @@ class Expressions:
         whole = first is not None and int(first) // lanes * lanes + lanes * lanes
         return bool(whole) and whole <= prod(buffer.shape) and not self.memory.is_partial
 
-    def store(self, item: Store) -> None:
+    def store(self, item: ir.Store) -> None:
         """Write the value of a store; of several lanes that hit one element, the last stays."""
         buffer, values, store = item.buffer, self.values, self.memory.store
         value = self.memory.in_memory(self.expr(item.value))
@@ -273,7 +261,7 @@ class Expressions:
             for number in range(flat.lanes):
                 store(buffer, values.lane(flat, number), values.lane(value, number))
 
-    def _flat(self, item: Load | Store) -> Value:
+    def _flat(self, item: ir.Load | ir.Store) -> Value:
         """The number in memory of the element that is accessed."""
         buffer = item.buffer
         if self.sites is not None:
@@ -285,20 +273,20 @@ class Expressions:
         scaled = self.values.binary("*", flat, copies)
         return self.values.binary("+", scaled, self.lanes.number)
 
-    def _number(self, item: Load | Store) -> Value:
+    def _number(self, item: ir.Load | ir.Store) -> Value:
         joined = _flat_expr(item)
         if joined is not None:
             return self.expr(joined)
         return self.memory.flat(item.buffer, map(self.expr, item.indices))
 
-    def _check(self, values: list[Value], item: Load | Store, sites: list[Site]) -> None:
+    def _check(self, values: list[Value], item: ir.Load | ir.Store, sites: list[Site]) -> None:
         """Leave through "fail" when an index is outside, noting the place and the index."""
         buffer, code = item.buffer, self.values.code
         inside: Value = constant(True, "bool")
         for value, size in zip(values, buffer.shape, strict=True):
             fits = self.values.apply("icmp ult", value, size)
             inside = self.values.binary("and", inside, fits)
-        action = "load" if isinstance(item, Load) else "store"
+        action = "load" if isinstance(item, ir.Load) else "store"
         sites.append(Site(buffer.name, buffer.shape, action, span_of(item)))
         if inside.const is True:
             return
@@ -313,36 +301,38 @@ class Expressions:
 
 
 @lru_cache(maxsize=512)
-def _variables(item: Expr | Store) -> tuple[Var, ...] | None:
+def _variables(item: ir.Expr | ir.Store) -> tuple[ir.Var, ...] | None:
     """The variables of an index, or of those of an access; None for what depends on more: on
     memory, or on a `Let`.
     """
-    roots = item.indices if isinstance(item, Load | Store) else (item,)
+    roots = item.indices if isinstance(item, ir.Load | ir.Store) else (item,)
     parts = [part for root in roots for part in walk(root)]
-    if not all(isinstance(part, Binary | Const | Unary | Var) for part in parts):
+    if not all(isinstance(part, ir.Binary | ir.Const | ir.Unary | ir.Var) for part in parts):
         return None
-    return tuple(dict.fromkeys(part for part in parts if isinstance(part, Var)))
+    return tuple(dict.fromkeys(part for part in parts if isinstance(part, ir.Var)))
 
 
 @lru_cache(maxsize=256)
-def _flat_expr(item: Load | Store) -> Expr | None:
+def _flat_expr(item: ir.Load | ir.Store) -> ir.Expr | None:
     """The number of an element as one sum, in which a quotient and its remainder may meet; None
     where there is no quotient. Unrolled loops ask for it once an iteration.
     """
     parts = (part for position in item.indices for part in walk(position))
-    if not any(isinstance(part, Binary) and part.op == "//" for part in parts):
+    if not any(isinstance(part, ir.Binary) and part.op == "//" for part in parts):
         return None
     return expression(flat(item.indices, item.buffer.shape))
 
 
-def _reads_memory(item: Expr) -> bool:
-    return any(isinstance(part, Load) for part in walk(item))
+def _reads_memory(item: ir.Expr) -> bool:
+    return any(isinstance(part, ir.Load) for part in walk(item))
 
 
 @lru_cache(maxsize=256)
-def is_plain(item: Stmt) -> bool:
+def is_plain(item: ir.Stmt) -> bool:
     """Whether a statement only computes and stores floats, without choices: no lane can fail."""
     parts = [*walk(item)]
-    plain = Binary | Buffer | Const | Load | Seq | Store | Unary | Var
-    floats = all(part.dtype in ("float32", "float64") for part in parts if isinstance(part, Buffer))
+    plain = ir.Binary | ir.Buffer | ir.Const | ir.Load | ir.Seq | ir.Store | ir.Unary | ir.Var
+    floats = all(
+        part.dtype in ("float32", "float64") for part in parts if isinstance(part, ir.Buffer)
+    )
     return floats and all(isinstance(part, plain) for part in parts)

@@ -8,18 +8,7 @@ contract it as the surrounding code may let it: scalar and vector code give the 
 import math
 from collections.abc import Sequence
 
-from minimlc.loops.ir.nodes import (
-    BITWISE,
-    COMPARISONS,
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Intrin,
-    Select,
-    Unary,
-    Var,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.values import HALF, binary_value, converter
 from minimlc.loops.llvm.ops import Item, Ops, resolved
 from minimlc.loops.llvm.value import REGISTER, Value, constant, number_text, suffix
@@ -73,7 +62,7 @@ class Values(Ops):
         if a.dtype == INDEX and (folded := self._index(op, a, b)) is not None:
             return folded
         kind = DTYPES[a.dtype].kind
-        if op in COMPARISONS:
+        if op in ir.COMPARISONS:
             return self._compare(op, a, b)
         if op in ("and", "or"):
             return self._logical(op, a, b)
@@ -118,31 +107,31 @@ class Values(Ops):
         result = self._step(program.result, known)
         return result, None if program.rare is None else self._step(program.rare, known)
 
-    def _step(self, item: Expr, known: dict[Var, Value]) -> Value:
+    def _step(self, item: ir.Expr, known: dict[ir.Var, Value]) -> Value:
         """An expression of a program, whose variables have values."""
-        if isinstance(item, Var):
+        if isinstance(item, ir.Var):
             return known[item]
-        parts = [self._step(part, known) for part in children(item) if isinstance(part, Expr)]
+        parts = [self._step(part, known) for part in children(item) if isinstance(part, ir.Expr)]
         match item:
-            case Const():
+            case ir.Const():
                 return constant(item.value, item.dtype)
-            case Unary():
+            case ir.Unary():
                 return self.unary(item.op, *parts)
-            case Binary(op) if op in _FLOAT and DTYPES[item.a.dtype].kind == "float":
+            case ir.Binary(op) if op in _FLOAT and DTYPES[item.a.dtype].kind == "float":
                 return self.apply(_FLOAT[op], *parts)
-            case Binary(op, _, count) if op in SHIFTS and is_count(count):
+            case ir.Binary(op, _, count) if op in SHIFTS and is_count(count):
                 return self.operation(SHIFTS[op], *parts)
-            case Binary(op):
+            case ir.Binary(op):
                 return self.binary(op, *parts)
-            case Select():
+            case ir.Select():
                 return self.select(*parts)
-            case Cast():
+            case ir.Cast():
                 return self.cast(parts[0], item.dtype)
-            case Intrin("ldexp"):
+            case ir.Intrin("ldexp"):
                 return _scaled(self, *parts)
-            case Intrin(name) if name in _BITCAST:
+            case ir.Intrin(name) if name in _BITCAST:
                 return self.convert("bitcast", parts[0], _BITCAST[name])
-            case Intrin(name):
+            case ir.Intrin(name):
                 return self.operation(name, *parts)
             case _:
                 raise BuildError(f"a definition has no {type(item).__name__}")
@@ -248,8 +237,8 @@ class Values(Ops):
     def _index(self, op: str, a: Value, b: Value) -> Value | None:
         """An index computed at compile time, or as a ramp, or simplified away."""
         if a.known and b.known:
-            return None if op in BITWISE else _folded(op, a, b)
-        if op in COMPARISONS and a.const is not None and b.const is not None:
+            return None if op in ir.BITWISE else _folded(op, a, b)
+        if op in ir.COMPARISONS and a.const is not None and b.const is not None:
             return _compared(op, a, b)
         if op == "*" and not b.known:
             a, b = b, a
@@ -328,7 +317,7 @@ class Values(Ops):
 def _folded(op: str, a: Value, b: Value) -> Value:
     if op in ("//", "%") and b.const == 0:
         return constant(0, INDEX)
-    dtype = "bool" if op in COMPARISONS else INDEX
+    dtype = "bool" if op in ir.COMPARISONS else INDEX
     return constant(binary_value(op, INDEX)(a.const, b.const), dtype)
 
 

@@ -5,19 +5,7 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from minimlc.loops.ir.nodes import (
-    Alloc,
-    Block,
-    Buffer,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    While,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.llvm.expr import Expressions, Lanes, is_plain
 from minimlc.loops.llvm.memory import Memory
 from minimlc.loops.llvm.operators import Values
@@ -50,13 +38,13 @@ have their own, and threads can have small stacks."""
 class Job(NamedTuple):
     """A lowered function, its name in machine code, and what the machine has for it."""
 
-    program: PrimFunc
+    program: ir.PrimFunc
     symbol: str
     features: frozenset[str]
     vector_bits: int
 
 
-Parallel = Callable[["Statements", For, Value], None]  # what writes a loop of an extent
+Parallel = Callable[["Statements", ir.For, Value], None]  # what writes a loop of an extent
 
 
 class Loops:
@@ -64,12 +52,12 @@ class Loops:
     instructions.
     """
 
-    tiles: Mapping[Buffer, int] = {}
+    tiles: Mapping[ir.Buffer, int] = {}
 
-    def __init__(self, writer: Expressions, program: PrimFunc, features: frozenset[str]) -> None:
+    def __init__(self, writer: Expressions, program: ir.PrimFunc, features: frozenset[str]) -> None:
         pass
 
-    def write(self, block: Block) -> bool:
+    def write(self, block: ir.Block) -> bool:
         """Whether the block was written as an instruction."""
         return False
 
@@ -78,7 +66,7 @@ class Loops:
 
 
 INSTRUCTIONS = Hook[type[Loops]]("instructions")
-NOTES = Hook[Callable[[Expressions, PrimFunc, For], None]]("notes of loops")
+NOTES = Hook[Callable[[Expressions, ir.PrimFunc, ir.For], None]]("notes of loops")
 """What heeds the notes of a loop, such as that to prefetch, where an iteration begins."""
 
 
@@ -105,31 +93,31 @@ class Statements:
         self.frame = 0
         self.can_fail = False
 
-    def stmt(self, item: Stmt) -> None:
+    def stmt(self, item: ir.Stmt) -> None:
         """Write a statement; code that notes its lines notes the statement's."""
         code, span = self.code, span_of(item)
         with having(code, line=span.line if span and code.module.lined else code.line):
             match item:
-                case Seq():
+                case ir.Seq():
                     for part in item.stmts:
                         self.stmt(part)
-                case For():
+                case ir.For():
                     self._for(item)
-                case Store():
+                case ir.Store():
                     self.writer.store(item)
-                case IfThenElse():
+                case ir.IfThenElse():
                     self._if(item)
-                case Alloc():
+                case ir.Alloc():
                     self._alloc(item)
-                case While():
+                case ir.While():
                     self._while(item)
-                case Block():
+                case ir.Block():
                     if not self.tensors.write(item):
                         self.stmt(item.body)
                 case _:
                     raise BuildError(f"LLVM code has no statement {type(item).__name__}")
 
-    def _for(self, item: For) -> None:
+    def _for(self, item: ir.For) -> None:
         name = dict(item.annotations).get("nontemporal")
         if name is None or item.kind == "parallel":
             self._any_loop(item)
@@ -139,7 +127,7 @@ class Statements:
         # Such stores are not ordered with others: whoever is told that the loop is done sees them.
         self.code.do("fence seq_cst")
 
-    def _any_loop(self, item: For) -> None:
+    def _any_loop(self, item: ir.For) -> None:
         extent = self.writer.expr(item.extent)
         if extent.lanes:
             self._each_lane(item)
@@ -153,7 +141,7 @@ class Statements:
         else:
             self.loop(extent, lambda number: self.iteration(item, number))
 
-    def iteration(self, item: For, number: Value) -> None:
+    def iteration(self, item: ir.For, number: Value) -> None:
         """Write the loop's body for one value of its variable."""
         self.writer.variables[item.var] = self.values.cast(number, item.var.dtype)
         for note in NOTES:
@@ -186,12 +174,12 @@ class Statements:
     def _unrollable(self, extent: Value) -> bool:
         return extent.const is not None and self.copies * extent.const <= MOST_COPIES
 
-    def _unrolled(self, item: For, extent: int) -> None:
+    def _unrolled(self, item: ir.For, extent: int) -> None:
         with having(self, copies=self.copies * max(extent, 1)):
             for number in range(extent):
                 self.iteration(item, constant(number, INDEX))
 
-    def _side_by_side(self, item: For) -> bool:
+    def _side_by_side(self, item: ir.For) -> bool:
         """Whether to run iterations together; checked code runs in order, as do inner lanes.
 
         `verify` proved it for the program, this proves it of the code that lowering made: a
@@ -199,7 +187,7 @@ class Statements:
         """
         return self.writer.plain and _is_independent(item, self.job.program)
 
-    def _vectorized(self, item: For, extent: Value) -> None:
+    def _vectorized(self, item: ir.For, extent: Value) -> None:
         """Pieces of a power of two lanes: straight code for a short loop, else a loop and a tail.
 
         `extent` need not be a multiple of anything: what is left over becomes smaller pieces.
@@ -227,10 +215,10 @@ class Statements:
             self._piece(item, first, width)
             start += width
 
-    def _chunks(self, item: For, count: Value, step: int) -> None:
+    def _chunks(self, item: ir.For, count: Value, step: int) -> None:
         self.loop(count, lambda n: self._piece(item, self.values.binary("*", n, step), step))
 
-    def _piece(self, item: For, first: Value, width: int, filled: int = 0) -> None:
+    def _piece(self, item: ir.For, first: Value, width: int, filled: int = 0) -> None:
         """The next `width` iterations side by side, or only the `filled` first ones of them."""
         if width == 1:
             self.iteration(item, first)
@@ -240,7 +228,7 @@ class Statements:
         with lanes, having(self.memory, filled=filled):
             self.iteration(item, self.values.binary("+", first, number))
 
-    def _fills(self, item: For, first: Value, width: int, filled: int) -> bool:
+    def _fills(self, item: ir.For, first: Value, width: int, filled: int) -> bool:
         """Whether one vector of which only the first lanes are meant does for a loop's last
         iterations: on machines with masks, where the others may have any numbers.
         """
@@ -248,8 +236,8 @@ class Statements:
         if not (fits and self.masks and self.memory.mask is None and is_plain(item.body)):
             return False
         parts = [*walk(item.body)]
-        stores = [part for part in parts if isinstance(part, Store)]
-        loads = [part for part in parts if isinstance(part, Load)]
+        stores = [part for part in parts if isinstance(part, ir.Store)]
+        loads = [part for part in parts if isinstance(part, ir.Load)]
         read = {load.buffer for load in loads}
         masked = {store.buffer for store in stores} - self.memory.roomy
         if masked and (not read or masked & read):
@@ -261,15 +249,15 @@ class Statements:
             strides = self.writer.strides
             return strides(stores) == {1} and strides(loads) <= {0, 1, 2}
 
-    def _natural_lanes(self, item: For) -> int:
+    def _natural_lanes(self, item: ir.For) -> int:
         """Two registers' worth of the widest element that the loop touches."""
         return min(self._most_lanes(item), max(4, 2 * self.job.vector_bits // (8 * _widest(item))))
 
-    def _most_lanes(self, item: For) -> int:
-        bits = "bool" in {store.buffer.dtype for store in nodes_of(item.body, Store)}
+    def _most_lanes(self, item: ir.For) -> int:
+        bits = "bool" in {store.buffer.dtype for store in nodes_of(item.body, ir.Store)}
         return min(WIDEST, self.job.vector_bits // 8) if bits else WIDEST
 
-    def _each_lane(self, item: Stmt) -> None:
+    def _each_lane(self, item: ir.Stmt) -> None:
         """Run a statement lane after lane, where the lanes go different ways."""
 
         def one(number: Value) -> None:
@@ -277,7 +265,7 @@ class Statements:
 
         self.loop(constant(self.writer.width, INDEX), one)
 
-    def _if(self, item: IfThenElse) -> None:
+    def _if(self, item: ir.IfThenElse) -> None:
         condition = self.writer.expr(item.condition)
         if condition.const is not None:
             chosen = item.then_case if condition.const else item.else_case
@@ -300,7 +288,7 @@ class Statements:
                 self._each_lane(item)
         code.block(join)
 
-    def _while(self, item: While) -> None:
+    def _while(self, item: ir.While) -> None:
         if self.writer.width:
             self._each_lane(item)
             return
@@ -313,7 +301,7 @@ class Statements:
             self.stmt(item.body)
         code.block(done)
 
-    def _branch(self, condition: str, then_case: Stmt, else_case: Stmt | None) -> None:
+    def _branch(self, condition: str, then_case: ir.Stmt, else_case: ir.Stmt | None) -> None:
         code = self.code
         then, join = code.names("then", "join")
         other = code.name("else") if else_case is not None else join
@@ -325,7 +313,7 @@ class Statements:
                 self.stmt(else_case)
         code.block(join)
 
-    def _alloc(self, item: Alloc) -> None:
+    def _alloc(self, item: ir.Alloc) -> None:
         buffer, width = item.buffer, self.writer.width
         if buffer in self.tensors.tiles:
             self.stmt(item.body)
@@ -344,7 +332,7 @@ class Statements:
         else:
             self._on_heap(item, size)
 
-    def _on_heap(self, item: Alloc, size: int) -> None:
+    def _on_heap(self, item: ir.Alloc, size: int) -> None:
         """Storage from malloc, aligned to a cache line; the slot in `heap` is for the way out."""
         code = self.code
         slot = f"%{code.name('heap')}"
@@ -382,19 +370,19 @@ class Statements:
 
 # Unrolled loops ask the following of a loop inside of them once an iteration.
 @lru_cache(maxsize=256)
-def _is_independent(loop: For, program: PrimFunc) -> bool:
+def _is_independent(loop: ir.For, program: ir.PrimFunc) -> bool:
     """Whether it is proved that no iteration of a program's loop meets another."""
-    own = [part.buffer for part in walk(loop.body) if isinstance(part, Alloc)]
+    own = [part.buffer for part in walk(loop.body) if isinstance(part, ir.Alloc)]
     return carried_dependence(loop, accesses(program), own) is None
 
 
 @lru_cache(maxsize=256)
-def _widest(loop: For) -> int:
+def _widest(loop: ir.For) -> int:
     """The bytes of the widest element that a loop touches."""
-    touched = [part.buffer for part in walk(loop.body) if isinstance(part, Load | Store)]
+    touched = [part.buffer for part in walk(loop.body) if isinstance(part, ir.Load | ir.Store)]
     return max(map(element_size, touched), default=4)
 
 
-def _is_stores(item: Stmt) -> bool:
-    parts = item.stmts if isinstance(item, Seq) else (item,)
-    return all(isinstance(part, Store) for part in parts)
+def _is_stores(item: ir.Stmt) -> bool:
+    parts = item.stmts if isinstance(item, ir.Seq) else (item,)
+    return all(isinstance(part, ir.Store) for part in parts)

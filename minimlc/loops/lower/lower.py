@@ -3,26 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minimlc.loops.ir.nodes import (
-    SHARED,
-    THREAD,
-    Alloc,
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    conjunction,
-    index,
-    seq,
-    substitute,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.walks import buffers_in, statements_in
 from minimlc.loops.lower.dialect import PLAIN, Dialect, Legalize
 from minimlc.loops.proofs.access import Access, accesses, lasting, loop_ranges, reads
@@ -43,14 +24,14 @@ MOST_COPIES = 1024
 
 
 def lower(
-    func: PrimFunc,
+    func: ir.PrimFunc,
     *,
     dialect: Dialect = PLAIN,
     named: bool = False,
     tensors: bool = False,
     whole: bool = False,
     threads: bool = False,
-) -> PrimFunc:
+) -> ir.PrimFunc:
     """`func` without blocks: loops, conditions and stores, with storage placed by `Alloc`.
 
     A buffer is placed in the innermost loop whose iterations can own it (each writes every
@@ -67,10 +48,10 @@ def lower(
     return replace(placed, body=Legalize(dialect).visit(body))
 
 
-def _place_all(func: PrimFunc, whole: bool, threads: bool) -> PrimFunc:
+def _place_all(func: ir.PrimFunc, whole: bool, threads: bool) -> ir.PrimFunc:
     body = func.body
     for buffer in func.allocs:
-        outside = THREAD if threads and buffer.scope.startswith(SHARED) else ""
+        outside = ir.THREAD if threads and buffer.scope.startswith(ir.SHARED) else ""
         body = _Placement(buffer, accesses(body), whole, outside).place(body)
     return replace(func, allocs=(), body=body)
 
@@ -80,48 +61,48 @@ class _Placement(NamedTuple):
     `outside` of loops that are bound to axes of such names.
     """
 
-    buffer: Buffer
+    buffer: ir.Buffer
     accesses: Sequence[Access]
     whole: bool
     outside: str
 
-    def place(self, stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
+    def place(self, stmt: ir.Stmt, loops: tuple[ir.For, ...] = ()) -> ir.Stmt:
         """`stmt`, which is in these loops, with an `Alloc` as far inside as is right."""
         buffer = self.buffer
         match stmt:  # other nodes: no further inside
-            case Seq(stmts):
+            case ir.Seq(stmts):
                 users = [part for part in stmts if _uses(part, buffer)]
-                if len(users) == 1 and not isinstance(users[0], Store):
+                if len(users) == 1 and not isinstance(users[0], ir.Store):
                     new = self.place(users[0], loops)
-                    return Seq(tuple(new if part is users[0] else part for part in stmts))
-            case For():
+                    return ir.Seq(tuple(new if part is users[0] else part for part in stmts))
+            case ir.For():
                 if not has_lanes(stmt) and is_private(buffer, stmt, self.accesses):
                     if self.outside and stmt.thread.startswith(self.outside):
                         return _lifted(replace(stmt, body=self.place(stmt.body, loops)), stmt)
                     return replace(stmt, body=self.place(stmt.body, (*loops, stmt)))
-            case IfThenElse(condition, then_case, None) if not reads(condition, buffer):
+            case ir.IfThenElse(condition, then_case, None) if not reads(condition, buffer):
                 return replace(stmt, then_case=self.place(then_case, loops))
-            case Block(init=None) if not _is_read_outside(stmt, buffer):
+            case ir.Block(init=None) if not _is_read_outside(stmt, buffer):
                 return replace(stmt, body=self.place(stmt.body, loops))
-            case Alloc():
+            case ir.Alloc():
                 return replace(stmt, body=self.place(stmt.body, loops))
         return self._allocated(stmt, loops)
 
-    def _allocated(self, stmt: Stmt, loops: tuple[For, ...]) -> Stmt:
+    def _allocated(self, stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> ir.Stmt:
         buffer, own = self.buffer, [item for item in self.accesses if item.buffer is self.buffer]
         if not own:
             return stmt
         box = enclosing_box(buffer, own, [loop.var for loop in loops])
         small = replace(buffer, shape=tuple(map(self._kept, box, buffer.shape)))
         if self.whole or small is buffer:
-            return Alloc(buffer, stmt)
+            return ir.Alloc(buffer, stmt)
 
-        def at(indices: Sequence[Expr]) -> list[Expr]:
+        def at(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
             """Where an element is from the box's corner on."""
             pairs = zip(indices, box, strict=True)
             return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
 
-        return Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
+        return ir.Alloc(small, Redirect({buffer: to(small, at)}).visit(stmt))
 
     def _kept(self, side: Side, size: int) -> int:
         """The size of an axis that is cut to a box's side. Threads' shared memory keeps elements
@@ -130,23 +111,23 @@ class _Placement(NamedTuple):
         return size if self.outside and constant_value(side.start) == 0 else side.extent
 
 
-def _lifted(stmt: Stmt, old: Stmt) -> Stmt:
+def _lifted(stmt: ir.Stmt, old: ir.Stmt) -> ir.Stmt:
     """`stmt` with the storage that `old` lacks outside of it."""
     known = set(buffers_in(old))
     for item in statements_in(stmt):
-        if isinstance(item, Alloc) and item.buffer not in known:
-            return Alloc(item.buffer, replaced_in(stmt, {item: item.body}))
+        if isinstance(item, ir.Alloc) and item.buffer not in known:
+            return ir.Alloc(item.buffer, replaced_in(stmt, {item: item.body}))
     return stmt
 
 
-def _is_read_outside(block: Block, buffer: Buffer) -> bool:
+def _is_read_outside(block: ir.Block, buffer: ir.Buffer) -> bool:
     """Whether a block's predicate or its iters' values read a buffer."""
     outside = [it.value for it in block.iters]
     outside += [] if block.predicate is None else [block.predicate]
     return any(reads(expr, buffer) for expr in outside)
 
 
-def _uses(stmt: Stmt, buffer: Buffer) -> bool:
+def _uses(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
     return any(item.buffer is buffer for item in accesses(stmt))
 
 
@@ -161,24 +142,24 @@ class _Flatten(Mutator):
         self.tensors = tensors
         self.threads = threads
 
-    def visit_For(self, item: For) -> Stmt:
+    def visit_For(self, item: ir.For) -> ir.Stmt:
         item = self.visit_children(item)
         bound = item.kind == "thread_binding" and not self.threads
         return replace(item, kind="serial", thread="") if bound else item
 
-    def visit_Block(self, block: Block) -> Stmt:
+    def visit_Block(self, block: ir.Block) -> ir.Stmt:
         values: dict[Node, Node] = {it.var: it.value for it in block.iters}
-        body = self.visit(substitute(block.body, values))
+        body = self.visit(ir.substitute(block.body, values))
         if self.tensors and any(key == TENSOR for key, _ in block.annotations):
-            body = Block(block.name, (), None, None, body, block.annotations)
+            body = ir.Block(block.name, (), None, None, body, block.annotations)
         if block.init is not None:
-            first = conjunction(
-                Binary("==", it.value, index(0)) for it in block.iters if it.kind == "R"
+            first = ir.conjunction(
+                ir.Binary("==", it.value, ir.index(0)) for it in block.iters if it.kind == "R"
             )
-            init = self.visit(substitute(block.init, values))
-            body = seq((init if first is None else IfThenElse(first, init), body))
-        flat = body if block.predicate is None else IfThenElse(block.predicate, body)
-        return Block(block.name, (), None, None, flat) if self.named else flat
+            init = self.visit(ir.substitute(block.init, values))
+            body = ir.seq((init if first is None else ir.IfThenElse(first, init), body))
+        flat = body if block.predicate is None else ir.IfThenElse(block.predicate, body)
+        return ir.Block(block.name, (), None, None, flat) if self.named else flat
 
 
 class _Simplify(Mutator):
@@ -188,19 +169,19 @@ class _Simplify(Mutator):
         self.ranges = ranges
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, Expr):
+        if isinstance(value, ir.Expr):
             return Simplifier(self.ranges).visit(value)
         return super().visit(value)
 
-    def visit_For(self, item: For) -> Stmt:
+    def visit_For(self, item: ir.For) -> ir.Stmt:
         inner = _Simplify(loop_ranges((item,), self.ranges))
         return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
 
-    def visit_IfThenElse(self, item: IfThenElse) -> Stmt:
+    def visit_IfThenElse(self, item: ir.IfThenElse) -> ir.Stmt:
         condition = self.visit(item.condition)
-        if isinstance(condition, Const):
+        if isinstance(condition, ir.Const):
             chosen = item.then_case if condition.value else item.else_case
-            return Seq(()) if chosen is None else self.visit(chosen)
+            return ir.Seq(()) if chosen is None else self.visit(chosen)
         held = self.ranges.assume(lasting(condition, item.then_case))
         then_case = _Simplify(held).visit(item.then_case)
         return replace(

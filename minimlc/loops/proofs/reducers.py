@@ -17,19 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir import operators
-from minimlc.loops.ir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    Load,
-    Select,
-    Stmt,
-    Store,
-    Unary,
-)
 from minimlc.loops.ir.operators import COMPARISONS, LOGICAL, OPERATORS, extremes
 from minimlc.loops.proofs.access import (
     element_key,
@@ -52,9 +41,9 @@ class Reducer(NamedTuple):
     `X = a + X + b` it is `X = X + (a + b)`.
     """
 
-    stores: tuple[Store, ...]
-    values: tuple[Expr, ...]
-    start: tuple[Const, ...]
+    stores: tuple[ir.Store, ...]
+    values: tuple[ir.Expr, ...]
+    start: tuple[ir.Const, ...]
     """What leaves the other operand as it is: the identity."""
 
 
@@ -68,22 +57,22 @@ class TupleReducer(NamedTuple):
     `example` are tuples that show what does not hold.
     """
 
-    stores: tuple[Store, ...]
-    values: tuple[Expr, ...]
+    stores: tuple[ir.Store, ...]
+    values: tuple[ir.Expr, ...]
     associative: bool
     commutative: bool
     example: str
-    start: tuple[Const, ...] | None
+    start: tuple[ir.Const, ...] | None
 
 
-def reducer(block: Block) -> Reducer | None:
+def reducer(block: ir.Block) -> Reducer | None:
     """A block's associative and commutative reducer that has an identity, if it is one."""
     op, store = reducer_of(block), update_of(block)
     if op is not None and store is not None:
         parts = list(operands(op, store.value))
         target = next(part for part in parts if reads_any(part, (store.buffer,)))
-        value = fold(partial(Binary, op), (part for part in parts if part is not target))
-        store = replace(store, value=Binary(op, target, value))
+        value = fold(partial(ir.Binary, op), (part for part in parts if part is not target))
+        store = replace(store, value=ir.Binary(op, target, value))
         return Reducer((store,), (value,), (identity(op, store.buffer.dtype),))
     several = tuple_reducer(block)
     if several is None or not (several.associative and several.commutative and several.start):
@@ -91,24 +80,24 @@ def reducer(block: Block) -> Reducer | None:
     return Reducer(several.stores, several.values, several.start)
 
 
-def is_reduction(block: Block) -> bool:
+def is_reduction(block: ir.Block) -> bool:
     """Whether a block combines values that may be grouped in any way."""
     several = tuple_reducer(block)
     return reducer_of(block) is not None or (several is not None and several.associative)
 
 
-def identity(op: str, dtype: str) -> Const:
+def identity(op: str, dtype: str) -> ir.Const:
     """What leaves the other operand of one of `REDUCERS` as it is."""
-    return Const(operators.identity(op, dtype), dtype)
+    return ir.Const(operators.identity(op, dtype), dtype)
 
 
-def tuple_reducer(block: Block) -> TupleReducer | None:
+def tuple_reducer(block: ir.Block) -> TupleReducer | None:
     """What is known of a block that combines several elements; None for another block."""
     return _of_body(block.body)
 
 
 @lru_cache(maxsize=256)
-def _of_body(body: Stmt) -> TupleReducer | None:
+def _of_body(body: ir.Stmt) -> TupleReducer | None:
     stores = tuple(updates_of(body) or ())
     kept = {store.buffer: store for store in stores}
     if not 2 <= len(stores) <= MOST_PARTS:
@@ -129,26 +118,26 @@ def _of_body(body: Stmt) -> TupleReducer | None:
         return None
 
 
-def _loads(expr: Node) -> Iterator[Load]:
-    return (n for n in walk(expr) if isinstance(n, Load))
+def _loads(expr: Node) -> Iterator[ir.Load]:
+    return (n for n in walk(expr) if isinstance(n, ir.Load))
 
 
-def _at_home(load: Load, kept: Mapping[Buffer, Store]) -> bool:
+def _at_home(load: ir.Load, kept: Mapping[ir.Buffer, ir.Store]) -> bool:
     """Whether a load from an accumulator reads the element being updated."""
     return load.buffer not in kept or element_key(load) == element_key(kept[load.buffer])
 
 
-def _candidates(expr: Expr, own: Buffer, kept: Mapping[Buffer, Store]) -> list[Expr]:
+def _candidates(expr: ir.Expr, own: ir.Buffer, kept: Mapping[ir.Buffer, ir.Store]) -> list[ir.Expr]:
     """What an element may become, other than what it is."""
     if not reads_any(expr, kept):
         return [expr]
     match expr:
         # other nodes: they read what is kept, so there is no single candidate
-        case Load(buffer) if buffer is own:
+        case ir.Load(buffer) if buffer is own:
             return []
-        case Select(_, a, b) | Binary("min" | "max", a, b):
+        case ir.Select(_, a, b) | ir.Binary("min" | "max", a, b):
             return _candidates(a, own, kept) + _candidates(b, own, kept)
-    return [expr, Const(0, "none")]  # something else: no single candidate
+    return [expr, ir.Const(0, "none")]  # something else: no single candidate
 
 
 class _Unknown(Exception):
@@ -161,7 +150,7 @@ Arrays = tuple[np.ndarray, ...]
 class _Steps:
     """A reducer's stores, run on arrays of tuples: `run(kept, new)` gives what is kept then."""
 
-    def __init__(self, stores: Sequence[Store], values: Sequence[Expr]):
+    def __init__(self, stores: Sequence[ir.Store], values: Sequence[ir.Expr]):
         self.stores, self.values = stores, values
         self.places = {key(value): place for place, value in enumerate(values)}
         self.buffers = {store.buffer: place for place, store in enumerate(stores)}
@@ -177,34 +166,34 @@ class _Steps:
             now[place] = updated
         return tuple(now)
 
-    def value(self, expr: Expr, now: list, new: Arrays) -> tuple[np.ndarray, int]:
+    def value(self, expr: ir.Expr, now: list, new: Arrays) -> tuple[np.ndarray, int]:
         """A value, and which part of the tuples it is."""
         if key(expr) in self.places:
             place = self.places[key(expr)]
             return new[place], place
         match expr:
             # other nodes: refused below, as parts that differ are
-            case Load(buffer) if buffer in self.buffers:
+            case ir.Load(buffer) if buffer in self.buffers:
                 return now[self.buffers[buffer]], self.buffers[buffer]
-            case Select(condition, a, b):
+            case ir.Select(condition, a, b):
                 (one, place), (two, other) = self.value(a, now, new), self.value(b, now, new)
                 if place == other:
                     return np.where(self.holds(condition, now, new), one, two), place
-            case Binary("min" | "max" as op, a, b):
+            case ir.Binary("min" | "max" as op, a, b):
                 (one, place), (two, other) = self.value(a, now, new), self.value(b, now, new)
                 if place == other:
                     return OPERATORS[op].array(one, two), place
         raise _Unknown
 
-    def holds(self, expr: Expr, now: list, new: Arrays) -> np.ndarray:
+    def holds(self, expr: ir.Expr, now: list, new: Arrays) -> np.ndarray:
         match expr:
             # other nodes: refused below, as parts that differ are
-            case Unary("not", a):
+            case ir.Unary("not", a):
                 return ~self.holds(a, now, new)
-            case Binary(op, a, b) if op in LOGICAL:
+            case ir.Binary(op, a, b) if op in LOGICAL:
                 one, two = self.holds(a, now, new), self.holds(b, now, new)
                 return one & two if op == "and" else one | two
-            case Binary(op, a, b) if op in COMPARISONS:
+            case ir.Binary(op, a, b) if op in COMPARISONS:
                 (one, place), (two, other) = self.value(a, now, new), self.value(b, now, new)
                 if place == other:
                     return OPERATORS[op].array(one, two)
@@ -243,12 +232,12 @@ def _equal(one: Arrays, two: Arrays) -> np.ndarray:
     return np.logical_and.reduce(same)
 
 
-def _start(steps: _Steps, dtypes: Sequence[str], tuples: Arrays) -> tuple[Const, ...] | None:
+def _start(steps: _Steps, dtypes: Sequence[str], tuples: Arrays) -> tuple[ir.Const, ...] | None:
     """The identity, among tuples of least and greatest values: 0 and 2 stand for those here."""
     for ends in product((0, 1), repeat=len(dtypes)):
         start = tuple(np.full_like(column, 2.0 * e) for e, column in zip(ends, tuples, strict=True))
         kept = _equal(steps.run(start, tuples), tuples) & _equal(steps.run(tuples, start), tuples)
         if kept.all():
             pairs = zip(ends, dtypes, strict=True)
-            return tuple(Const(extremes(dtype)[end], dtype) for end, dtype in pairs)
+            return tuple(ir.Const(extremes(dtype)[end], dtype) for end, dtype in pairs)
     return None

@@ -3,28 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from minimlc.loops.ir.nodes import (
-    SCALAR,
-    Alloc,
-    Annotations,
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    IfThenElse,
-    Let,
-    Load,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    SymbolicFunc,
-    Unary,
-    Var,
-    While,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.walks import inner_stmts, statements_in
 from minimlc.loops.proofs.arith import variables
 from minimlc.loops.values.constants import unwritable
@@ -44,16 +23,16 @@ class Scopes:
         kinds = ("loop", "block", "buffer", "size")
         self.names: dict[str, set[str]] = {kind: set() for kind in kinds}
 
-    def function(self, func: PrimFunc) -> None:
+    def function(self, func: ir.PrimFunc) -> None:
         self.attributes(func.attrs, func)
         for buffer in (*func.params, *func.allocs):
             self.buffer(buffer, func)
-        for store in nodes_of(func.body, Store):
-            if store.buffer.scope == SCALAR:
+        for store in nodes_of(func.body, ir.Store):
+            if store.buffer.scope == ir.SCALAR:
                 self.fail(f"{store.buffer.name} is a number: it is only read", store)
         self.stmt(func.body, self.sizes | {*func.params, *func.allocs})
 
-    def symbolic(self, item: SymbolicFunc) -> None:
+    def symbolic(self, item: ir.SymbolicFunc) -> None:
         """A function over `sizes`, which a call finds in the shapes of arrays, or passes."""
         self.attributes(item.attrs, item)
         known: set[Any] = {size for param in item.func.params for size in param.shape}
@@ -67,9 +46,9 @@ class Scopes:
 
     def is_size(self, value: Any) -> bool:
         """Whether a value can be a size here."""
-        if not isinstance(value, Expr):
+        if not isinstance(value, ir.Expr):
             return is_size(value)
-        inside = {type(part) for part in walk(value)} - {Var, Const, Binary, Unary}
+        inside = {type(part) for part in walk(value)} - {ir.Var, ir.Const, ir.Binary, ir.Unary}
         return value.dtype == INDEX and not inside and variables(value) <= self.sizes
 
     def fail(self, why: str, where: Node, code: str = "E101", hint: str = "") -> NoReturn:
@@ -81,9 +60,9 @@ class Scopes:
         self.bound.add(symbol)
         self.unique(symbol.name, kind, where)  # type: ignore[attr-defined]
 
-    def buffer(self, buffer: Buffer, where: Node) -> None:
+    def buffer(self, buffer: ir.Buffer, where: Node) -> None:
         self.bind(buffer, "buffer", where)
-        if buffer.scope == SCALAR and buffer.shape:
+        if buffer.scope == ir.SCALAR and buffer.shape:
             self.fail(f"{buffer.name} is a number: it has no axes", where)
         if not all(map(self.is_size, buffer.shape)):
             why = f"the sizes of {buffer.name} are integers >= 0, less than 2**63"
@@ -97,34 +76,34 @@ class Scopes:
             self.fail(f'two {kind}s are called "{name}"', where, hint=f"rename one {kind}")
         self.names[kind].add(name)
 
-    def attributes(self, attrs: Annotations, where: Node) -> None:
+    def attributes(self, attrs: ir.Annotations, where: Node) -> None:
         if unwritable(attrs):
             self.fail(unwritable(attrs), where)
 
-    def stmt(self, item: Stmt, scope: frozenset[Node]) -> None:
+    def stmt(self, item: ir.Stmt, scope: frozenset[Node]) -> None:
         match item:
-            case Seq():
+            case ir.Seq():
                 pass
-            case For(var, extent):
+            case ir.For(var, extent):
                 self.attributes(item.annotations, item)
                 self.index(extent, scope)
                 self.bind(var, "loop", item)
                 scope |= {var}
-            case Alloc(buffer):
+            case ir.Alloc(buffer):
                 self.buffer(buffer, item)
                 scope |= {buffer}
-            case IfThenElse(condition):
+            case ir.IfThenElse(condition):
                 self.condition(condition, scope)
-            case While(condition, body):
+            case ir.While(condition, body):
                 self.condition(condition, scope)
                 self.plain(body)
-            case Store(buffer, indices, value):
+            case ir.Store(buffer, indices, value):
                 self.element(item, buffer, indices, scope)
                 self.expr(value, scope)
                 if value.dtype != buffer.dtype:
                     why = f"{buffer.name} holds {buffer.dtype}, the value is {value.dtype}"
                     self.fail(why, item, "E108")
-            case Block():
+            case ir.Block():
                 self.block(item, scope)
                 scope |= {it.var for it in item.iters}
             case _:  # other nodes: `fail` raises
@@ -132,14 +111,14 @@ class Scopes:
         for part in inner_stmts(item):
             self.stmt(part, scope)
 
-    def plain(self, body: Stmt) -> None:
+    def plain(self, body: ir.Stmt) -> None:
         """A while loop's body is opaque to schedules: nothing in it has a name."""
         for part in statements_in(body):
-            if not isinstance(part, Seq | Store | IfThenElse | While):
+            if not isinstance(part, ir.Seq | ir.Store | ir.IfThenElse | ir.While):
                 why = f"a while loop holds stores and conditions, not a {type(part).__name__}"
                 self.fail(why, part, "E125", "put the while loop inside, not outside")
 
-    def block(self, block: Block, scope: frozenset[Node]) -> None:
+    def block(self, block: ir.Block, scope: frozenset[Node]) -> None:
         self.unique(block.name, "block", block)
         self.attributes(block.annotations, block)
         for it in block.iters:
@@ -156,36 +135,36 @@ class Scopes:
                 self.fail(f"{why}, got {shown(it.extent)}", block)
             self.bound.add(it.var)
 
-    def index(self, expr: Expr, scope: frozenset[Node]) -> None:
+    def index(self, expr: ir.Expr, scope: frozenset[Node]) -> None:
         self.expr(expr, scope)
         if expr.dtype != INDEX:
             self.fail(f"an index must be {INDEX}, got {expr.dtype}", expr, "E108")
 
-    def condition(self, expr: Expr, scope: frozenset[Node]) -> None:
+    def condition(self, expr: ir.Expr, scope: frozenset[Node]) -> None:
         self.expr(expr, scope)
         if expr.dtype != "bool":
             self.fail(f"a condition must be bool, got {expr.dtype}", expr, "E108")
 
-    def expr(self, expr: Expr, scope: frozenset[Node]) -> None:
+    def expr(self, expr: ir.Expr, scope: frozenset[Node]) -> None:
         match expr:
             # other nodes: right if their operands are
-            case Var(name) if expr not in scope:
+            case ir.Var(name) if expr not in scope:
                 self.fail(f"{name} is used outside its loop or block", expr)
-            case Load(buffer, indices):
+            case ir.Load(buffer, indices):
                 self.element(expr, buffer, indices, scope)
                 return
-            case Const(value, dtype) if not _has(dtype, value):
+            case ir.Const(value, dtype) if not _has(dtype, value):
                 self.fail(f"{shown(value)} is not a value of {dtype}", expr, "E108")
-            case Let():
+            case ir.Let():
                 self.fail("Let stands in lowered code only", expr)
                 return
-            case Binary(_, a, b) if a.dtype != b.dtype:
+            case ir.Binary(_, a, b) if a.dtype != b.dtype:
                 self.fail(f'"{expr.op}" got {a.dtype} and {b.dtype}', expr, "E108")
         for part in children(expr):
             self.expr(part, scope)  # type: ignore[arg-type]
 
     def element(
-        self, where: Node, buffer: Buffer, indices: Sequence[Expr], scope: frozenset[Node]
+        self, where: Node, buffer: ir.Buffer, indices: Sequence[ir.Expr], scope: frozenset[Node]
     ) -> None:
         if buffer not in scope:
             self.fail(f"buffer {buffer.name} is used outside its scope", where)

@@ -10,21 +10,7 @@ from functools import lru_cache
 from typing import NoReturn
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.loops.ir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    PrimFunc,
-    Seq,
-    Stmt,
-    SymbolicFunc,
-    Var,
-    index,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.walks import blocks_in, buffers_in, condition_of, inner_stmts, stored_in
 from minimlc.loops.proofs.access import (
     Access,
@@ -48,19 +34,19 @@ from minimlc.loops.values.errors import VerifyError
 from minimlc.loops.values.node import Node, replace, span_of, walk
 from minimlc.loops.values.parts import Hook
 
-CHECKS = Hook[Callable[[PrimFunc], None]]("checks of functions")
+CHECKS = Hook[Callable[[ir.PrimFunc], None]]("checks of functions")
 """What raises a `VerifyError` for other reasons."""
 
-_CHECKED: WeakSet[PrimFunc] = WeakSet()
+_CHECKED: WeakSet[ir.PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
 
-_FINE: WeakSet[Stmt] = WeakSet()
+_FINE: WeakSet[ir.Stmt] = WeakSet()
 """Statements of functions whose iters and indices stay in range, and whose axes are right."""
 
-_FINE_IN: WeakKeyDictionary[Stmt | BlockIter, Hashable] = WeakKeyDictionary()
+_FINE_IN: WeakKeyDictionary[ir.Stmt | ir.BlockIter, Hashable] = WeakKeyDictionary()
 """What was last around a statement whose blocks were found fine there, or around an iter."""
 
-_INSIDE: WeakSet[Block] = WeakSet()
+_INSIDE: WeakSet[ir.Block] = WeakSet()
 """Blocks whose indices stay in their buffers wherever the blocks stand."""
 
 _RIGHT_KINDS: dict[Hashable, None] = {}
@@ -68,7 +54,7 @@ _RIGHT_KINDS: dict[Hashable, None] = {}
 MOST_RIGHT = 256
 
 
-def check_prim_func(name: str, func: PrimFunc) -> None:
+def check_prim_func(name: str, func: ir.PrimFunc) -> None:
     """Raise a `VerifyError` unless `func` is well-formed. `name` is for the message."""
     if func in _CHECKED:
         return
@@ -80,14 +66,14 @@ def check_prim_func(name: str, func: PrimFunc) -> None:
     _CHECKED.add(func)
 
 
-def check_symbolic_func(name: str, func: SymbolicFunc) -> None:
+def check_symbolic_func(name: str, func: ir.SymbolicFunc) -> None:
     """Raise a `VerifyError` unless names, scopes and dtypes are right: all that does not depend on
     the sizes. The rest is checked of each instance.
     """
     Scopes(name, frozenset(func.sizes)).symbolic(func)
 
 
-def check_blocks(func: PrimFunc) -> None:
+def check_blocks(func: ir.PrimFunc) -> None:
     """Raise a `VerifyError` unless iters and indices stay in range and axes are what they claim."""
     _check_sizes((*func.params, *func.allocs), func)
     for part in top_statements(func):
@@ -106,7 +92,7 @@ def _fail(code: str, why: str, *where: Node, example: str = "", hint: str = "") 
     raise VerifyError(why, code=code, span=span, example=example, hint=hint)
 
 
-def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
+def _check_sizes(buffers: Iterable[ir.Buffer], where: Node) -> None:
     for buffer in buffers:
         why = excess(buffer.shape, buffer.dtype)
         if why:
@@ -114,25 +100,29 @@ def _check_sizes(buffers: Iterable[Buffer], where: Node) -> None:
             _fail("E135", f"{buffer.name} {why}", buffer, where, hint=hint)
 
 
-def _check_iters(stmt: Stmt, loops: tuple[For, ...] = (), guards: tuple[Expr, ...] = ()) -> None:
+def _check_iters(
+    stmt: ir.Stmt, loops: tuple[ir.For, ...] = (), guards: tuple[ir.Expr, ...] = ()
+) -> None:
     """Check every block in a statement inside `loops`, where `guards` hold throughout."""
-    if isinstance(stmt, Seq):
+    if isinstance(stmt, ir.Seq):
         for part in stmt.stmts:
             _check_iters(part, loops, guards)
         return
     around = _around(stmt, loops, guards)
     if _FINE_IN.get(stmt) == around:
         return
-    if isinstance(stmt, Block):
+    if isinstance(stmt, ir.Block):
         _check_block(stmt, loops, guards)
     else:
-        inner = (*loops, stmt) if isinstance(stmt, For) else loops
+        inner = (*loops, stmt) if isinstance(stmt, ir.For) else loops
         for part in inner_stmts(stmt):
             _check_iters(part, inner, _with(guards, lasting(condition_of(stmt, part), part)))
     _FINE_IN[stmt] = around
 
 
-def _around(item: Stmt | Expr, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Hashable:
+def _around(
+    item: ir.Stmt | ir.Expr, loops: tuple[ir.For, ...], guards: tuple[ir.Expr, ...]
+) -> Hashable:
     """What is known around an item: its guards, and the loops whose variables it or they use, by
     their extents and whether those last; of loops that may not run at all, the whole nest.
     """
@@ -144,14 +134,14 @@ def _around(item: Stmt | Expr, loops: tuple[For, ...], guards: tuple[Expr, ...])
 
 
 @lru_cache(maxsize=256)
-def _surely_run(loops: tuple[For, ...]) -> bool:
+def _surely_run(loops: tuple[ir.For, ...]) -> bool:
     """Whether each of the loops runs at least once, whatever the data are."""
-    return all(isinstance(loop.extent, Const) and loop.extent.value >= 1 for loop in loops)
+    return all(isinstance(loop.extent, ir.Const) and loop.extent.value >= 1 for loop in loops)
 
 
-def _used_of(loops: tuple[For, ...], used: frozenset[Var]) -> tuple[For, ...]:
+def _used_of(loops: tuple[ir.For, ...], used: frozenset[ir.Var]) -> tuple[ir.For, ...]:
     """The loops of a nest whose variables are used, also in extents of others that are."""
-    near: list[For] = []
+    near: list[ir.For] = []
     for loop in reversed(loops):
         if loop.var in used:
             near.insert(0, loop)
@@ -159,7 +149,7 @@ def _used_of(loops: tuple[For, ...], used: frozenset[Var]) -> tuple[For, ...]:
     return tuple(near)
 
 
-def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...]) -> None:
+def _check_block(block: ir.Block, loops: tuple[ir.For, ...], guards: tuple[ir.Expr, ...]) -> None:
     held = _with(guards, block.predicate)
     for it in block.iters:
         _check_iter(block, it, loops, held)
@@ -170,16 +160,16 @@ def _check_block(block: Block, loops: tuple[For, ...], guards: tuple[Expr, ...])
     if len(blocks_in(block)) > 1:
         own = tuple(map(iter_loop, block.iters))
         held = _with(guards, lasting(block.predicate, block))
-        first = tuple(Binary("==", it.var, index(0)) for it in block.iters if it.kind == "R")
+        first = tuple(ir.Binary("==", it.var, ir.index(0)) for it in block.iters if it.kind == "R")
         for part in inner_stmts(block):
             _check_iters(part, (*loops, *own), (*held, *first) if part is block.init else held)
 
 
-def _with(guards: tuple[Expr, ...], condition: Expr | None) -> tuple[Expr, ...]:
+def _with(guards: tuple[ir.Expr, ...], condition: ir.Expr | None) -> tuple[ir.Expr, ...]:
     return guards if condition is None else (*guards, condition)
 
 
-def _check_lasts(block: Block, it: BlockIter) -> None:
+def _check_lasts(block: ir.Block, it: ir.BlockIter) -> None:
     """An iter's value stays what it is while the block runs."""
     if not has_loads(it.value):
         return
@@ -189,13 +179,13 @@ def _check_lasts(block: Block, it: BlockIter) -> None:
 
 
 def _check_iter(
-    block: Block, it: BlockIter, loops: tuple[For, ...], guards: tuple[Expr, ...]
+    block: ir.Block, it: ir.BlockIter, loops: tuple[ir.For, ...], guards: tuple[ir.Expr, ...]
 ) -> None:
     """An iter's value stays within its extent."""
     around = _around(it.value, loops, guards)
     if _FINE_IN.get(it) == around:
         return
-    where = Buffer(it.var.name, (it.extent,), INDEX)
+    where = ir.Buffer(it.var.name, (it.extent,), INDEX)
     probe = Access(where, (it.value,), False, loops, guards, block, "", 0, block)
     escape = next(escapes(probe), None)
     if escape is None:
@@ -210,7 +200,7 @@ def _unless_shown(escape: Escape) -> str:
     return "" if escape.example else ", or is not known to stay inside"
 
 
-def _check_range(item: Access, changing: Container[Buffer]) -> None:
+def _check_range(item: Access, changing: Container[ir.Buffer]) -> None:
     """No index leaves its buffer. Of one that reads data only the data can tell, unless no value
     that it may have is inside.
     """
@@ -230,7 +220,7 @@ def _out_of_range(item: Access, escape: Escape) -> NoReturn:
     _fail("E107", why + _unless_shown(escape), *where, example=escape.example, hint=hint)
 
 
-def _variables_in(alone: Alone) -> frozenset[Var]:
+def _variables_in(alone: Alone) -> frozenset[ir.Var]:
     """The variables that a block's init and body use."""
     return variables(alone.init) | variables(alone.body)
 
@@ -244,12 +234,12 @@ def _is_inside(alone: Alone) -> bool:
     return all(fits(item, ranges, changing) for item in items)
 
 
-def _inside(value: Expr, escape: Escape, size: int) -> str:
+def _inside(value: ir.Expr, escape: Escape, size: int) -> str:
     """The condition that keeps a value in 0 ... size-1, on the side where it leaves them."""
     return f"{value.script()} >= 0" if escape.below else f"{value.script()} < {size}"
 
 
-def _keep_inside(item: Access, part: Expr, escape: Escape, size: int) -> str:
+def _keep_inside(item: Access, part: ir.Expr, escape: Escape, size: int) -> str:
     if not variables(part) and not has_loads(part):
         return f"the indices of {item.buffer.name} are 0..{size - 1}" if size else ""
     condition = _inside(part, escape, size)
@@ -258,12 +248,12 @@ def _keep_inside(item: Access, part: Expr, escape: Escape, size: int) -> str:
     return f"T.where({condition})  # only there {item.buffer.name} has an element"
 
 
-def iter_loop(it: BlockIter) -> For:
+def iter_loop(it: ir.BlockIter) -> ir.For:
     """A loop over all values of an iter: to look at a block by itself."""
-    return For(it.var, index(it.extent), "serial", Seq(()))
+    return ir.For(it.var, ir.index(it.extent), "serial", ir.Seq(()))
 
 
-def check_kinds(block: Block, around: tuple[For, ...]) -> None:
+def check_kinds(block: ir.Block, around: tuple[ir.For, ...]) -> None:
     """Spatial iters write apart from each other; reduce iters combine into one element.
 
     Of the loops around, only those whose variables the block uses count.
@@ -287,7 +277,9 @@ def check_kinds(block: Block, around: tuple[For, ...]) -> None:
         del _RIGHT_KINDS[next(iter(_RIGHT_KINDS))]
 
 
-def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Access]) -> None:
+def _check_spatial(
+    block: ir.Block, it: ir.BlockIter, loop: ir.For, items: Sequence[Access]
+) -> None:
     carried = carried_dependence(loop, items)
     if carried is None:
         return
@@ -299,16 +291,16 @@ def _check_spatial(block: Block, it: BlockIter, loop: For, items: Sequence[Acces
     _fail("E103", why, it, block, example=carried.explain(), hint=hint)
 
 
-def _bypassed(block: Block) -> str:
+def _bypassed(block: ir.Block) -> str:
     """Advice for a block that uses a loop variable where it has an iter of the same value."""
-    used = {n for n in walk(block.body) if isinstance(n, Var)}
+    used = {n for n in walk(block.body) if isinstance(n, ir.Var)}
     for it in block.iters:
-        if isinstance(it.value, Var) and it.value in used:
+        if isinstance(it.value, ir.Var) and it.value in used:
             return f"inside the block write {it.var.name} where it says {it.value.name}"
     return ""
 
 
-def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
+def _check_reduce(block: ir.Block, it: ir.BlockIter, items: Sequence[Access]) -> None:
     why = example = ""
     if any(it.var in variables(i) for item in items if item.is_write for i in item.indices):
         why = f"is declared a reduction, but {block.name} writes another element for each value"
@@ -321,7 +313,7 @@ def _check_reduce(block: Block, it: BlockIter, items: Sequence[Access]) -> None:
         _fail("E103", why, it, block, example=example, hint=hint)
 
 
-def _no_reducer(block: Block) -> tuple[str, str]:
+def _no_reducer(block: ir.Block) -> tuple[str, str]:
     """Why a block is not a reduction, with an example; nothing where it is one."""
     several = tuple_reducer(block)
     if several is None:
@@ -334,7 +326,7 @@ def _no_reducer(block: Block) -> tuple[str, str]:
     return f"is declared a reduction, but {why}", f"the values {several.example}"
 
 
-def check_loop_kinds(func: PrimFunc) -> None:
+def check_loop_kinds(func: ir.PrimFunc) -> None:
     """No parallel or vectorized loop carries a dependence."""
     carried = concurrent_dependence(func)
     if carried is not None:

@@ -2,19 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from minimlc.loops.ir.nodes import (
-    SHARED,
-    THREAD,
-    Buffer,
-    Expr,
-    For,
-    PrimFunc,
-    Stmt,
-    Var,
-    conjunction,
-    index,
-    seq,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.proofs.access import Access, Alone, accesses, accesses_alone, loop_extents
 from minimlc.loops.proofs.affine import Coverage, Digits
 from minimlc.loops.proofs.arith import conjuncts, variables
@@ -50,7 +38,7 @@ from minimlc.loops.values.parts import Hook
 
 
 @primitive(keeps_order=True)
-def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
+def compute_at(func: ir.PrimFunc, block: str, loop: str) -> ir.PrimFunc:
     """Move a producer into a loop of its readers: compute there just what they need.
 
         for i in range(n):                  for i in range(n):
@@ -74,17 +62,17 @@ def compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     check_inputs_unchanged(subject, shared)
     reduce_loops = _reduce_loops(subject)
     outer = (*target.loops, target.stmt)
-    together = subject.buffer.scope.startswith(SHARED)
-    apart = [lp.var for lp in outer if not (together and lp.thread.startswith(THREAD))]
+    together = subject.buffer.scope.startswith(ir.SHARED)
+    apart = [lp.var for lp in outer if not (together and lp.thread.startswith(ir.THREAD))]
     read = enclosing_box(subject.buffer, subject.readers(), apart)
     box = tuple(line.side(side) for line, side in zip(subject.lines, read, strict=True))
     parts = _reduce_parts(subject, reduce_loops)
     new = _over_box(replaced(func, {top: subject.block}), subject, box, outer, reduce_loops, parts)
-    moved = replace(target.stmt, body=seq((new, target.stmt.body)))
+    moved = replace(target.stmt, body=ir.seq((new, target.stmt.body)))
     return finish(without_unused_allocs(replaced(func, {target.stmt: moved, top: None})))
 
 
-def _check_readers(subject: Producer, target: Place[For]) -> None:
+def _check_readers(subject: Producer, target: Place[ir.For]) -> None:
     """Every reader comes after the block, and in the loop it is to move into."""
     name, loop = subject.block.name, target.stmt
     if subject.block in target.around or loop in subject.place.around:
@@ -103,7 +91,7 @@ def _check_readers(subject: Producer, target: Place[For]) -> None:
         refuse("E113", f"{subject.buffer.name} is read before {name} writes it")
 
 
-def _reduce_loops(subject: Producer) -> list[For]:
+def _reduce_loops(subject: Producer) -> list[ir.For]:
     """The reduction's loops, which move along: one that is spatial too would repeat each of its
     values.
     """
@@ -124,7 +112,7 @@ def _reduce_loops(subject: Producer) -> list[For]:
     return loops
 
 
-def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
+def _reduce_parts(subject: Producer, reduce_loops: Sequence[ir.For]) -> list[ir.Expr]:
     """The conjuncts of the predicate that depend on the reduction's loops alone: they stay."""
     own = {loop.var for loop in reduce_loops}
     parts = list(conjuncts(subject.block.predicate))
@@ -136,13 +124,13 @@ def _reduce_parts(subject: Producer, reduce_loops: Sequence[For]) -> list[Expr]:
 
 
 def _over_box(
-    func: PrimFunc,
+    func: ir.PrimFunc,
     subject: Producer,
     box: Box,
-    outer: Sequence[For],
-    kept: Sequence[For],
-    parts: Sequence[Expr],
-) -> Stmt:
+    outer: Sequence[ir.For],
+    kept: Sequence[ir.For],
+    parts: Sequence[ir.Expr],
+) -> ir.Stmt:
     """The block over the elements of a box of its buffer: new spatial loops around `kept`.
 
     `func` is the function with the bare block: the names of the loops it was in are free again.
@@ -153,12 +141,12 @@ def _over_box(
     loops, values, clips = sweep(box, sizes, names, outer)
     along = {it.var: value for it, value in zip(subject.dims, values, strict=True)}
     iters = tuple(replace(it, value=along.get(it.var, it.value)) for it in subject.block.iters)
-    predicate = conjunction((*clips, *parts))
+    predicate = ir.conjunction((*clips, *parts))
     return nest([*loops, *kept], replace(subject.block, iters=iters, predicate=predicate))
 
 
 @primitive(keeps_order=True)
-def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
+def reverse_compute_at(func: ir.PrimFunc, block: str, loop: str) -> ir.PrimFunc:
     """Move a reader into a loop of its producers: use what was just computed.
 
         for i in range(n):                  for i in range(n):
@@ -180,7 +168,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     outer = (*target.loops, target.stmt)
     sides = _sides(subject, outer, produced)
     new = _over_box(replaced(func, {top: subject.block}), subject, sides, outer, (), ())
-    moved = replace(target.stmt, body=seq((target.stmt.body, new)))
+    moved = replace(target.stmt, body=ir.seq((target.stmt.body, new)))
     result = replaced(func, {target.stmt: moved, top: None})
     _check_finished(result, subject.block.name)
     result = finish(result)
@@ -188,7 +176,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> PrimFunc:
     return result
 
 
-def _check_reverse(subject: Producer, target: Place[For]) -> None:
+def _check_reverse(subject: Producer, target: Place[ir.For]) -> None:
     name, loop = subject.block.name, target.stmt
     check_plain_path(target.around)
     check_plain_path(subject.place.around)
@@ -207,7 +195,7 @@ def _check_reverse(subject: Producer, target: Place[For]) -> None:
     _check_crossed(subject, target)
 
 
-def _check_crossed(subject: Producer, target: Place[For]) -> None:
+def _check_crossed(subject: Producer, target: Place[ir.For]) -> None:
     """Nothing that the block moves across uses what it writes or writes what it reads."""
     name, around = subject.block.name, (*target.loops, target.stmt)
     region = next((lp for lp in around if lp not in subject.place.loops), target.stmt)
@@ -224,7 +212,7 @@ def _check_crossed(subject: Producer, target: Place[For]) -> None:
             refuse("E113", f'{why}"{target.stmt.var.name}"', at=item.node)
 
 
-def _produced(subject: Producer, target: Place[For]) -> list[Buffer]:
+def _produced(subject: Producer, target: Place[ir.For]) -> list[ir.Buffer]:
     """The buffers that the block reads and that are written under the target loop."""
     loop = target.stmt
     written = {i.buffer for i in subject.others() if i.is_write and loop in i.loops}
@@ -239,14 +227,14 @@ PREIMAGES = Hook[Callable[..., Box]]("preimages")
 """What finds iters whose indices are formulas over them."""
 
 
-def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) -> Box:
+def _sides(subject: Producer, outer: Sequence[ir.For], produced: Sequence[ir.Buffer]) -> Box:
     """For each iter, its values where it indexes what is produced in the innermost of `outer`; all
     of them where it indexes nothing produced. Whether they are the right ones is not said here.
     """
     fixed = {loop.var for loop in outer}
     writes = [i for i in subject.others() if outer[-1] in i.loops and i.is_write]
     boxes = {b: enclosing_box(b, [i for i in writes if i.buffer is b], fixed) for b in produced}
-    sides: list[tuple[Expr, Side]] = []
+    sides: list[tuple[ir.Expr, Side]] = []
     for item in accesses_alone(Alone.of(subject.block)):
         if item.buffer in boxes and not item.is_write:
             sides += zip(item.indices, boxes[item.buffer], strict=True)
@@ -254,10 +242,10 @@ def _sides(subject: Producer, outer: Sequence[For], produced: Sequence[Buffer]) 
     for preimage in PREIMAGES:
         return preimage(extents, sides, loop_extents(tuple(outer)))
     known = dict(reversed(sides))
-    return tuple([known.get(it.var, Side(index(0), it.extent)) for it in subject.dims])
+    return tuple([known.get(it.var, Side(ir.index(0), it.extent)) for it in subject.dims])
 
 
-def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
+def _check_covers(result: ir.PrimFunc, subject: Producer, target: ir.For) -> None:
     """The moved block still takes every value of its iters."""
     block = find_block(result, subject.block.name).stmt
     loops = next(i.loops for i in accesses(result) if i.is_write and i.block is block)
@@ -274,7 +262,7 @@ def _check_covers(result: PrimFunc, subject: Producer, target: For) -> None:
     check_clipping_only(block, loops)
 
 
-def _check_finished(result: PrimFunc, name: str) -> None:
+def _check_finished(result: ir.PrimFunc, name: str) -> None:
     """No element that the moved block reads is written after it did."""
     items = accesses(result)
     block = find_block(result, name).stmt
@@ -289,7 +277,7 @@ def _check_finished(result: PrimFunc, name: str) -> None:
 
 def _check_not_later(write: Access, read: Access, name: str) -> None:
     question = Conflict(write, read)
-    same: dict[Var, str] = {}
+    same: dict[ir.Var, str] = {}
     for loop in question.common:
         if question.possible({**same, loop.var: "-"}):
             search = find_conflict(write, read, enclosing(loop, read), loop.var)

@@ -5,20 +5,7 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, WeakSet
 
-from minimlc.loops.ir.nodes import (
-    Binary,
-    Block,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    PrimFunc,
-    Seq,
-    Stmt,
-    Store,
-    Var,
-    conjunction,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.walks import loops_in
 from minimlc.loops.proofs.access import (
     Access,
@@ -46,7 +33,7 @@ from minimlc.loops.values.errors import ScheduleError, VerifyError
 from minimlc.loops.values.node import Mutator, replace, unchanged
 from minimlc.loops.values.parts import Hook
 
-N = TypeVar("N", Expr, Stmt)
+N = TypeVar("N", ir.Expr, ir.Stmt)
 
 
 class _SimplifyFunc(Mutator):
@@ -54,32 +41,32 @@ class _SimplifyFunc(Mutator):
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
-        self.known: dict[Expr, Expr] = {}
-        self.values: dict[Hashable, tuple[Expr, Expr]] = {}
-        self.guards: dict[Hashable, tuple[Expr, Expr | None, _SimplifyFunc]] = {}
+        self.known: dict[ir.Expr, ir.Expr] = {}
+        self.values: dict[Hashable, tuple[ir.Expr, ir.Expr]] = {}
+        self.guards: dict[Hashable, tuple[ir.Expr, ir.Expr | None, _SimplifyFunc]] = {}
 
     def visit(self, value: Any) -> Any:
-        if isinstance(value, Expr):
+        if isinstance(value, ir.Expr):
             return self.simple(value)
-        if isinstance(value, Stmt):
+        if isinstance(value, ir.Stmt):
             return self._once(value, super().visit)
         return super().visit(value)
 
-    def simple(self, expr: Expr) -> Expr:
+    def simple(self, expr: ir.Expr) -> ir.Expr:
         """The expression simplified: once, however many blocks have it as an iter's value."""
-        if isinstance(expr, Const | Var):
+        if isinstance(expr, ir.Const | ir.Var):
             return expr
         if expr not in self.known:
             self.known[expr] = self._once(expr, Simplifier(self.ranges).visit)
         return self.known[expr]
 
-    def value(self, expr: Expr) -> Expr:
+    def value(self, expr: ir.Expr) -> ir.Expr:
         """An iter's value simplified: once for all blocks that have an equal one."""
         if expr not in self.known:
             self.known[expr] = self._once(expr, self._value)
         return self.known[expr]
 
-    def _value(self, expr: Expr) -> Expr:
+    def _value(self, expr: ir.Expr) -> ir.Expr:
         name = key(expr)
         if name not in self.values:
             self.values[name] = (expr, Simplifier(self.ranges).visit(expr))
@@ -98,7 +85,7 @@ class _SimplifyFunc(Mutator):
             object.__setattr__(item, "_simple", near)
         return new
 
-    def guard(self, predicate: Expr | None) -> "tuple[Expr | None, _SimplifyFunc]":
+    def guard(self, predicate: ir.Expr | None) -> "tuple[ir.Expr | None, _SimplifyFunc]":
         """A predicate simplified, and what is known where it holds."""
         if predicate is None:
             return None, self
@@ -110,22 +97,22 @@ class _SimplifyFunc(Mutator):
         first, new, held = self.guards[name]
         return (predicate if new is first else new), held
 
-    def visit_Store(self, item: Store) -> Stmt:
+    def visit_Store(self, item: ir.Store) -> ir.Stmt:
         """An update stays one: a sum of int64 would be put into an order of its own."""
         value = self._update(item.value, item.buffer)
         return replace(item, indices=self.map_tuple(item.indices), value=value)
 
-    def _update(self, value: Expr, target: Buffer) -> Expr:
-        if not isinstance(value, Binary) or not reads(value, target):
+    def _update(self, value: ir.Expr, target: ir.Buffer) -> ir.Expr:
+        if not isinstance(value, ir.Binary) or not reads(value, target):
             return self.simple(value)
         sides = self._update(value.a, target), self._update(value.b, target)
         return replace(value, a=sides[0], b=sides[1])
 
-    def visit_For(self, item: For) -> Stmt:
+    def visit_For(self, item: ir.For) -> ir.Stmt:
         inner = _SimplifyFunc(loop_ranges((item,), self.ranges))
         return replace(item, extent=self.visit(item.extent), body=inner.visit(item.body))
 
-    def visit_Block(self, item: Block) -> Stmt:
+    def visit_Block(self, item: ir.Block) -> ir.Stmt:
         predicate, held = self.guard(item.predicate)
         iters = tuple(replace(it, value=held.value(it.value)) for it in item.iters)
         lasts = self.ranges.assume(lasting(predicate, item))
@@ -139,14 +126,14 @@ class _SimplifyFunc(Mutator):
         )
 
 
-def _simplified_guard(guard: Expr | None, ranges: Ranges) -> Expr | None:
+def _simplified_guard(guard: ir.Expr | None, ranges: Ranges) -> ir.Expr | None:
     """The conjuncts of a guard that are not sure to hold anyway."""
     parts = tuple(conjuncts(guard))
     new = tuple(simplify(part, ranges) for part in parts if not ranges.prove(part))
-    return guard if unchanged(parts, new) is parts else conjunction(new)
+    return guard if unchanged(parts, new) is parts else ir.conjunction(new)
 
 
-def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+def finish(func: ir.PrimFunc, code: str = "", hint: str = "") -> ir.PrimFunc:
     """A transformed function with its indices simplified: all that it claims is to be proven anew.
 
     Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
@@ -154,11 +141,11 @@ def finish(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     parts = top_statements(func)
     new = unchanged(parts, [*map(_simplified, parts)])
     if new is not parts:
-        func = replace(func, body=Seq(new) if isinstance(func.body, Seq) else new[0])
+        func = replace(func, body=ir.Seq(new) if isinstance(func.body, ir.Seq) else new[0])
     return claim(func, partial(proven, code=code, hint=hint))
 
 
-def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
+def proven(func: ir.PrimFunc, code: str = "", hint: str = "") -> ir.PrimFunc:
     """A function all of whose claims are proven; refused as by `finish`."""
     if func in _PROVEN:
         return func
@@ -181,7 +168,7 @@ def proven(func: PrimFunc, code: str = "", hint: str = "") -> PrimFunc:
     return func
 
 
-def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
+def as_proven(func: ir.PrimFunc, other: ir.PrimFunc) -> ir.PrimFunc:
     """A function that claims what another one does: it is proven if that is, or once it is."""
     if other in _PROVEN:
         _PROVEN.add(func)
@@ -190,7 +177,7 @@ def as_proven(func: PrimFunc, other: PrimFunc) -> PrimFunc:
     return func
 
 
-def _check_scopes(func: PrimFunc) -> None:
+def _check_scopes(func: ir.PrimFunc) -> None:
     """Each buffer is used where it exists: a block may have moved out of the scope of one."""
     everywhere = {*func.params, *func.allocs}
     parts = top_statements(func)
@@ -202,29 +189,29 @@ def _check_scopes(func: PrimFunc) -> None:
         raise ScheduleError(error.why, code=error.code, span=error.span) from None
 
 
-LOOP_CHECKS = Hook[Callable[[PrimFunc], None]]("checks of concurrent loops")
+LOOP_CHECKS = Hook[Callable[[ir.PrimFunc], None]]("checks of concurrent loops")
 """What raises a `ScheduleError` for other reasons than dependences."""
 
-_PROVEN: WeakSet[PrimFunc] = WeakSet()
+_PROVEN: WeakSet[ir.PrimFunc] = WeakSet()
 """Functions that are: a recipe may end with what another one made."""
 
-_ALIKE: WeakKeyDictionary[PrimFunc, PrimFunc] = WeakKeyDictionary()
+_ALIKE: WeakKeyDictionary[ir.PrimFunc, ir.PrimFunc] = WeakKeyDictionary()
 """Functions that are not proven yet, and what claims the same."""
 
-_SIMPLE: WeakSet[Stmt] = WeakSet()
+_SIMPLE: WeakSet[ir.Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""
 
 
-def _simplified(stmt: Stmt) -> Stmt:
+def _simplified(stmt: ir.Stmt) -> ir.Stmt:
     if stmt in _SIMPLE:
         return stmt
-    new: Stmt = _SimplifyFunc(Ranges()).visit(stmt)
+    new: ir.Stmt = _SimplifyFunc(Ranges()).visit(stmt)
     if new is stmt:
         _SIMPLE.add(stmt)
     return new
 
 
-def check_concurrent_loops(func: PrimFunc) -> None:
+def check_concurrent_loops(func: ir.PrimFunc) -> None:
     """Refuse a function in which a parallel or vectorized loop carries a dependence."""
     if all(loop.kind in ("serial", "unrolled") for loop in loops_in(func.body)):
         return
@@ -235,7 +222,7 @@ def check_concurrent_loops(func: PrimFunc) -> None:
         check_independent(func, conflict.loop, conflict.loop.kind)
 
 
-def check_independent(func: PrimFunc, loop: For, kind: str, thread: str = "") -> None:
+def check_independent(func: ir.PrimFunc, loop: ir.For, kind: str, thread: str = "") -> None:
     """Refuse unless the iterations of `loop` may run together as `kind`, or `thread`, runs them."""
     items = accesses(func)
     private = () if kind == "vectorized" else private_candidates(func, loop, items)
@@ -261,12 +248,12 @@ def check_independent(func: PrimFunc, loop: For, kind: str, thread: str = "") ->
     raise ScheduleError(why, code=code, **location(loop), example=conflict.explain(), hint=hint)
 
 
-def _around(loop: For, items: Sequence[Access]) -> tuple[For, ...]:
+def _around(loop: ir.For, items: Sequence[Access]) -> tuple[ir.For, ...]:
     """The loops of an access inside `loop`, outermost first."""
     return next(item.loops for item in items if loop in item.loops)
 
 
-def _free_loop(func: PrimFunc, loop: For, kind: str, items: list, thread: str) -> str:
+def _free_loop(func: ir.PrimFunc, loop: ir.For, kind: str, items: list, thread: str) -> str:
     """A loop of the same nest whose iterations are independent: the outermost one for threads,
     the innermost one for lanes.
     """

@@ -3,25 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from minimlc.loops.ir.nodes import (
-    Block,
-    BlockIter,
-    Buffer,
-    Cast,
-    Expr,
-    For,
-    IterKind,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    conjunction,
-    const,
-    index,
-    seq,
-    substitute,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.walks import blocks_in, buffers_in, loops_in
 from minimlc.loops.proofs.access import loop_ranges
 from minimlc.loops.proofs.arith import constant_value
@@ -35,7 +17,7 @@ from minimlc.loops.values.node import Node, replace
 class Names:
     """Fresh names: unique among the loops, iters and buffers, or among the blocks, of `func`."""
 
-    def __init__(self, func: PrimFunc):
+    def __init__(self, func: ir.PrimFunc):
         self.symbols = UniqueNames(reserved=(), spell=str)
         blocks = blocks_in(func.body)
         self.symbols.reserve(it.var.name for block in blocks for it in block.iters)
@@ -44,8 +26,8 @@ class Names:
         self.symbols.reserve(buffer.name for buffer in buffers)
         self.blocks = UniqueNames((b.name for b in blocks), reserved=(), spell=str)
 
-    def var(self, name: str) -> Var:
-        return Var(self.symbols.take(name))
+    def var(self, name: str) -> ir.Var:
+        return ir.Var(self.symbols.take(name))
 
     def buffer(self, name: str) -> str:
         return self.symbols.take(name)
@@ -55,9 +37,9 @@ class Names:
 
     def again(
         self,
-        loops: Iterable[For] = (),
-        iters: Iterable[BlockIter] = (),
-        buffers: Iterable[Buffer] = (),
+        loops: Iterable[ir.For] = (),
+        iters: Iterable[ir.BlockIter] = (),
+        buffers: Iterable[ir.Buffer] = (),
         ending: str = "",
     ) -> dict[Node, Node]:
         """What loops, iters and buffers bind, each with a fresh symbol to substitute for it."""
@@ -68,44 +50,49 @@ class Names:
 
 
 def sibling(
-    block: Block,
-    body: Stmt,
-    iters: Iterable[BlockIter],
-    loops: Iterable[For],
+    block: ir.Block,
+    body: ir.Stmt,
+    iters: Iterable[ir.BlockIter],
+    loops: Iterable[ir.For],
     ending: str,
     names: Names,
     fixed: Mapping[Node, Node] | None = None,
-) -> Stmt:
+) -> ir.Stmt:
     """A part of a block's work (`body`, over some of its `iters`) in a nest of its own.
 
     The copy runs under the block's predicate, in copies of `loops`; other loops, which are
     `fixed`, have one value in it, and other iters are 0. The names of all end in `_ending`.
     """
     iters, loops = tuple(iters), tuple(loops)
-    start: dict[Node, Node] = {it.var: index(0) for it in block.iters if it not in iters}
+    start: dict[Node, Node] = {it.var: ir.index(0) for it in block.iters if it not in iters}
     fresh = names.again(loops_in(body), iters, buffers_in(body))
     name = names.block(f"{block.name}_{ending}")
     fresh |= names.again(loops, ending=f"_{ending}")
     copy = replace(block, name=name, iters=iters, init=None, body=body, annotations=())
     around = [replace(loop, annotations=()) for loop in loops]
-    return substitute(nest(around, copy), {**start, **(fixed or {}), **fresh})
+    return ir.substitute(nest(around, copy), {**start, **(fixed or {}), **fresh})
 
 
 def whole(shape: Sequence[int]) -> Box:
     """The box that is all of a shape."""
-    return tuple(Side(index(0), size) for size in shape)
+    return tuple(Side(ir.index(0), size) for size in shape)
 
 
 class Sweep(NamedTuple):
     """New loops over a box, the index along each of its sides, and what keeps these in range."""
 
-    loops: list[For]
-    values: list[Expr]
-    clips: list[Expr]
+    loops: list[ir.For]
+    values: list[ir.Expr]
+    clips: list[ir.Expr]
 
 
 def sweep(
-    box: Box, sizes: Sequence[int], names: Names, outer: Sequence[For] = (), *, units: bool = False
+    box: Box,
+    sizes: Sequence[int],
+    names: Names,
+    outer: Sequence[ir.For] = (),
+    *,
+    units: bool = False,
 ) -> Sweep:
     """Loops `ax0`, `ax1`, ... over a box in a space of these sizes.
 
@@ -119,7 +106,7 @@ def sweep(
             var = names.var(f"ax{dim}")
             ranges = ranges.extended({var: side.extent})
             value = var if constant_value(side.start) == 0 else side.start + var
-            new.loops.append(For(var, index(side.extent), "serial", seq(())))
+            new.loops.append(ir.For(var, ir.index(side.extent), "serial", ir.seq(())))
         low, high = ranges.bounds(value)
         new.values.append(value)
         new.clips.extend([] if low >= 0 else [value >= 0])
@@ -128,13 +115,13 @@ def sweep(
 
 
 def fresh_iters(
-    values: Sequence[Expr], sizes: Sequence[int], names: Names, kinds: Sequence[IterKind] = ()
-) -> tuple[BlockIter, ...]:
+    values: Sequence[ir.Expr], sizes: Sequence[int], names: Names, kinds: Sequence[ir.IterKind] = ()
+) -> tuple[ir.BlockIter, ...]:
     """Iters `v0`, `v1`, ... of these values and extents, spatial unless `kinds` says otherwise."""
-    spatial: list[IterKind] = ["S"] * len(sizes)
+    spatial: list[ir.IterKind] = ["S"] * len(sizes)
     parts = zip(values, sizes, kinds or spatial, strict=True)
     return tuple(
-        BlockIter(names.var(f"v{dim}"), size, kind, value)
+        ir.BlockIter(names.var(f"v{dim}"), size, kind, value)
         for dim, (value, size, kind) in enumerate(parts)
     )
 
@@ -146,18 +133,18 @@ class Space(NamedTuple):
 
     sizes: Sequence[int]
     box: Box | None = None
-    loops: tuple[For, ...] = ()
+    loops: tuple[ir.For, ...] = ()
 
 
 def store_nest(
-    name: str, space: Space, names: Names, store: Callable[[tuple[Var, ...]], Store]
-) -> Stmt:
+    name: str, space: Space, names: Names, store: Callable[[tuple[ir.Var, ...]], ir.Store]
+) -> ir.Stmt:
     """A block of one store, made of the block's spatial iters, with loops of its own."""
     sizes, box, around = space
     loops, values, clips = sweep(box or whole(sizes), sizes, names, around, units=box is None)
     iters = fresh_iters(values, sizes, names)
     body = store(tuple(it.var for it in iters))
-    return nest(loops, Block(names.block(name), iters, conjunction(clips), None, body))
+    return nest(loops, ir.Block(names.block(name), iters, ir.conjunction(clips), None, body))
 
 
 WIDEST = "int64"
@@ -167,24 +154,24 @@ WIDEST = "int64"
 class End(NamedTuple):
     """A buffer that a copy reads or writes, and its index for the values of the copy's iters."""
 
-    buffer: Buffer
+    buffer: ir.Buffer
     at: At = tuple
 
 
 def copy_nest(
     source: End, target: End, space: Space, names: Names, name: str, offset: int = 0
-) -> Stmt:
+) -> ir.Stmt:
     """A block that copies element by element, with loops of its own.
 
     To integers an `offset` is added, which the target's dtype has room for.
     """
 
-    def copied(at: Sequence[Var]) -> Store:
-        load: Expr = Load(source.buffer, tuple(source.at(at)))
+    def copied(at: Sequence[ir.Var]) -> ir.Store:
+        load: ir.Expr = ir.Load(source.buffer, tuple(source.at(at)))
         if offset:
-            load = Cast(WIDEST, load) + const(offset, WIDEST)
+            load = ir.Cast(WIDEST, load) + ir.const(offset, WIDEST)
         if load.dtype != target.buffer.dtype:
-            load = Cast(target.buffer.dtype, load)
-        return Store(target.buffer, tuple(target.at(at)), load)
+            load = ir.Cast(target.buffer.dtype, load)
+        return ir.Store(target.buffer, tuple(target.at(at)), load)
 
     return store_nest(name, space, names, copied)

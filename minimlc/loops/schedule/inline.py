@@ -2,17 +2,7 @@
 
 from collections.abc import Sequence
 
-from minimlc.loops.ir.nodes import (
-    Alloc,
-    Block,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Store,
-    substitute,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.proofs.access import Access, accesses, reads, update_of
 from minimlc.loops.proofs.coverage import covers
 from minimlc.loops.schedule.finish import finish
@@ -32,7 +22,7 @@ from minimlc.loops.values.node import walk
 
 
 @primitive(keeps_order=True)
-def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
+def compute_inline(func: ir.PrimFunc, block: str) -> ir.PrimFunc:
     """Compute a producer's elements where they are read, and keep them nowhere.
 
         for i in range(n):
@@ -59,19 +49,19 @@ def compute_inline(func: PrimFunc, block: str) -> PrimFunc:
     _check_written(subject, readers)
     check_scopes(subject, readers)
     alone = [s for s in subject.place.around if len(inside(readers, s)) < len(readers)]
-    check_runs(s for s in alone if isinstance(s, For))
-    check_plain_path(s for s in alone if isinstance(s, IfThenElse))
+    check_runs(s for s in alone if isinstance(s, ir.For))
+    check_plain_path(s for s in alone if isinstance(s, ir.IfThenElse))
     check_inputs_unchanged(subject, shared)
 
-    def computed(load: Load) -> Expr:
+    def computed(load: ir.Load) -> ir.Expr:
         places = zip(subject.lines, load.indices, strict=True)
-        return substitute(value, {line.it.var: line.value(at) for line, at in places})
+        return ir.substitute(value, {line.it.var: line.value(at) for line, at in places})
 
     inlined = Redirect({subject.buffer: computed}, stores=False).visit(replaced(func, {top: None}))
     return finish(without_unused_allocs(inlined))
 
 
-def _is_dead(func: PrimFunc, block: Block) -> bool:
+def _is_dead(func: ir.PrimFunc, block: ir.Block) -> bool:
     """Whether nothing but the block itself reads what it writes."""
     items = accesses(func)
     mine = inside(items, block)
@@ -82,8 +72,8 @@ def _is_dead(func: PrimFunc, block: Block) -> bool:
 
 def check_scopes(subject: Producer, others: Sequence[Access]) -> None:
     """The buffers that the block uses exist where the others are, too."""
-    used = {part.buffer for part in walk(subject.block) if isinstance(part, Load | Store)}
-    scopes = [part for part in subject.place.around if isinstance(part, Alloc)]
+    used = {part.buffer for part in walk(subject.block) if isinstance(part, ir.Load | ir.Store)}
+    scopes = [part for part in subject.place.around if isinstance(part, ir.Alloc)]
     for scope in scopes:
         if scope.buffer in used and len(inside(others, scope)) < len(others):
             why = f'"{subject.block.name}" uses {scope.buffer.name}, which exists around it only'
@@ -105,7 +95,7 @@ def _check_written(subject: Producer, readers: Sequence[Access]) -> None:
             refuse("E115", why, at=item.node, hint=hint)
 
 
-def plain_store(subject: Producer) -> Store:
+def plain_store(subject: Producer) -> ir.Store:
     block, store = subject.block, update_of(subject.block)
     if any(it.kind == "R" for it in block.iters) or block.init is not None:
         hint = "compute_at moves it into its readers' loops instead"

@@ -3,19 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from minimlc.loops.ir.nodes import (
-    Block,
-    Buffer,
-    Cast,
-    Expr,
-    For,
-    IfThenElse,
-    Load,
-    PrimFunc,
-    Stmt,
-    const,
-    seq,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.proofs.access import Access, accesses
 from minimlc.loops.proofs.coverage import covers
 from minimlc.loops.proofs.regions import enclosing_box, is_written_before
@@ -43,8 +31,8 @@ SCOPES = ("global", "local", "shared", "warp", "wmma", "m16n8k8", "metal", "amx"
 class Anchor(NamedTuple):
     """The statement beside which a copy is made, and the loops around that statement."""
 
-    stmt: Stmt
-    loops: tuple[For, ...]
+    stmt: ir.Stmt
+    loops: tuple[ir.For, ...]
 
 
 def anchors(place: Place) -> list[Anchor]:
@@ -53,13 +41,13 @@ def anchors(place: Place) -> list[Anchor]:
     There are none inside a block: its iters would be out of sight.
     """
     places: list[Anchor] = []
-    loops: tuple[For, ...] = ()
+    loops: tuple[ir.For, ...] = ()
     for stmt in (*place.around, place.stmt):
-        if isinstance(stmt, For | Block | IfThenElse):
+        if isinstance(stmt, ir.For | ir.Block | ir.IfThenElse):
             places.append(Anchor(stmt, loops))
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             loops = (*loops, stmt)
-        if isinstance(stmt, Block):
+        if isinstance(stmt, ir.Block):
             break
     return places
 
@@ -69,9 +57,9 @@ class Use(NamedTuple):
     function, or of the block around it.
     """
 
-    place: Place[Block]
-    block: Block
-    buffer: Buffer
+    place: Place[ir.Block]
+    block: ir.Block
+    buffer: ir.Buffer
     mine: list[Access]
     items: list[Access]
     is_within: bool = False
@@ -88,26 +76,26 @@ class Use(NamedTuple):
         return Space(self.buffer.shape, box, anchor.loops)
 
 
-def use_of(func: PrimFunc, block: str, buffer: str) -> Use:
+def use_of(func: ir.PrimFunc, block: str, buffer: str) -> Use:
     """How the block `block` uses `buffer`; also in its predicate and in its iters' values."""
     place = find_block(func, block)
     return _use(place, find_buffer(func, buffer), accesses(func))
 
 
-def _use(place: Place[Block], buffer: Buffer, items: list[Access]) -> Use:
+def _use(place: Place[ir.Block], buffer: ir.Buffer, items: list[Access]) -> Use:
     mine = [item for item in inside(items, place.stmt) if item.buffer is buffer]
     return Use(place, place.stmt, buffer, mine, items)
 
 
 @primitive(keeps_order=True)
 def cache_read(
-    func: PrimFunc,
+    func: ir.PrimFunc,
     block: str,
     buffer: str,
     scope: str = "local",
     dtype: str | None = None,
     offset: int = 0,
-) -> PrimFunc:
+) -> ir.PrimFunc:
     """Let a block read a copy of a buffer that is made before it.
 
         S(A[i])        -->        A_local[...] = A[...]
@@ -151,7 +139,7 @@ def _within(use: Use) -> Use | None:
     """A use seen from inside the innermost block around, over that block's iters; None if none."""
     around = use.place.around
     for depth, outer in reversed(list(enumerate(around))):
-        if isinstance(outer, Block):
+        if isinstance(outer, ir.Block):
             loops = tuple(map(iter_loop, outer.iters))
             own = tuple(replace(it, value=it.var) for it in outer.iters)
             items = accesses(replace(outer, iters=own, predicate=None))
@@ -187,20 +175,20 @@ def _has_all(dtype: str, old: str, offset: int) -> bool:
 class _Widened(Redirect):
     """Reads a copy in place of a buffer; where it is of another dtype, with one conversion."""
 
-    def __init__(self, use: Use, new: Buffer, offset: int):
+    def __init__(self, use: Use, new: ir.Buffer, offset: int):
         super().__init__({use.buffer: lambda load: self.converted(load.dtype, load)}, stores=False)
         self.use, self.new, self.offset = use, new, offset
 
-    def visit_Cast(self, item: Cast) -> Expr:
-        if not isinstance(item.a, Load) or item.a.buffer is not self.use.buffer:
+    def visit_Cast(self, item: ir.Cast) -> ir.Expr:
+        if not isinstance(item.a, ir.Load) or item.a.buffer is not self.use.buffer:
             return self.visit_children(item)
         return self.converted(item.dtype, self.visit_children(item.a))
 
-    def converted(self, dtype: str, item: Load) -> Expr:
+    def converted(self, dtype: str, item: ir.Load) -> ir.Expr:
         """The element that a load takes from the copy, as it is used: in a dtype."""
-        moved: Expr = replace(item, buffer=self.new)
+        moved: ir.Expr = replace(item, buffer=self.new)
         if self.new.dtype != dtype:
-            moved = Cast(dtype, moved)
+            moved = ir.Cast(dtype, moved)
         if not self.offset:
             return moved
         if not holds(dtype, self.new.dtype):
@@ -208,11 +196,11 @@ class _Widened(Redirect):
             why = f"{name} is used as {dtype}, which has not all values of {self.new.dtype}"
             hint = f"an offset is for what is converted where it is used: {name} to int32"
             refuse("E117", why, at=self.use.block, hint=hint)
-        return moved - const(self.offset, dtype)
+        return moved - ir.const(self.offset, dtype)
 
 
 @primitive(keeps_order=True)
-def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
+def cache_write(func: ir.PrimFunc, block: str, buffer: str, scope: str = "local") -> ir.PrimFunc:
     """Let a block write a buffer of its own that is copied out after it.
 
         C[i] = f(i)        -->        C_local[i] = f(i)
@@ -242,7 +230,7 @@ def cache_write(func: PrimFunc, block: str, buffer: str, scope: str = "local") -
 
 
 @primitive(keeps_order=True)
-def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local") -> PrimFunc:
+def cache_inplace(func: ir.PrimFunc, block: str, buffer: str, scope: str = "local") -> ir.PrimFunc:
     """Let a block work on a copy of a buffer: it is copied in before and out after.
 
         X[i] = f(X[i])        -->        X_local[...] = X[...]
@@ -270,10 +258,10 @@ def cache_inplace(func: PrimFunc, block: str, buffer: str, scope: str = "local")
     return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))
 
 
-def cache_of(buffer: Buffer, names: Names, scope: str) -> Buffer:
+def cache_of(buffer: ir.Buffer, names: Names, scope: str) -> ir.Buffer:
     """A buffer like another one, named after its scope."""
     name = names.buffer(f"{buffer.name}_{scope.split('.')[-1]}")
-    return Buffer(name, buffer.shape, buffer.dtype, scope)
+    return ir.Buffer(name, buffer.shape, buffer.dtype, scope)
 
 
 def reading_anchor(use: Use) -> Anchor:
@@ -310,7 +298,7 @@ def unfit_to_write(use: Use, anchor: Anchor) -> str:
     return ""
 
 
-def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimFunc | None:
+def _written_back(func: ir.PrimFunc, use: Use, anchor: Anchor, scope: str) -> ir.PrimFunc | None:
     """The function with the copy after `anchor`; None if it may copy what was not written."""
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
@@ -320,7 +308,7 @@ def _written_back(func: PrimFunc, use: Use, anchor: Anchor, scope: str) -> PrimF
     return result if is_written(result, use, cache, anchor) else None
 
 
-def is_written(func: PrimFunc, use: Use, cache: Buffer, anchor: Anchor) -> bool:
+def is_written(func: ir.PrimFunc, use: Use, cache: ir.Buffer, anchor: Anchor) -> bool:
     """Whether all elements of `cache` that its copy reads have been written in `anchor`."""
     now = use_of(func, use.block.name, cache.name)
     now = _within(now) or now if use.is_within else now
@@ -331,17 +319,17 @@ def is_written(func: PrimFunc, use: Use, cache: Buffer, anchor: Anchor) -> bool:
 
 
 def beside(
-    func: PrimFunc,
-    anchor: Stmt,
-    block: Stmt,
-    new_block: Stmt,
-    before: Sequence[Stmt],
-    after: Sequence[Stmt],
-    cache: Buffer,
-) -> PrimFunc:
+    func: ir.PrimFunc,
+    anchor: ir.Stmt,
+    block: ir.Stmt,
+    new_block: ir.Stmt,
+    before: Sequence[ir.Stmt],
+    after: Sequence[ir.Stmt],
+    cache: ir.Buffer,
+) -> ir.PrimFunc:
     """`func` with a block replaced, copies around its anchor, and a buffer for them."""
     middle = replaced_in(anchor, {block: new_block})
-    return with_allocs(replaced(func, {anchor: seq((*before, middle, *after))}), [cache])
+    return with_allocs(replaced(func, {anchor: ir.seq((*before, middle, *after))}), [cache])
 
 
 def check_scope(scope: str) -> None:

@@ -3,20 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
-from minimlc.loops.ir.nodes import (
-    Block,
-    BlockIter,
-    Buffer,
-    Expr,
-    For,
-    IfThenElse,
-    IterKind,
-    PrimFunc,
-    Stmt,
-    Store,
-    Var,
-    index,
-)
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.proofs.access import Access, accesses, loop_extents, reads
 from minimlc.loops.proofs.affine import Coverage, Digits
 from minimlc.loops.proofs.arith import conjuncts, linear, variables
@@ -31,11 +18,11 @@ from minimlc.loops.values.node import Node, walk
 class Line(NamedTuple):
     """An index `start + sign * it`: the place of an element in one dimension."""
 
-    it: BlockIter
+    it: ir.BlockIter
     sign: int = 1
     start: int = 0
 
-    def value(self, at: Expr) -> Expr:
+    def value(self, at: ir.Expr) -> ir.Expr:
         """The iter's value where the index is `at`."""
         if self.sign < 0:
             return self.start - at
@@ -46,7 +33,7 @@ class Line(NamedTuple):
         if self == Line(self.it):
             return side
         if side.extent >= self.it.extent:
-            return Side(index(0), self.it.extent)
+            return Side(ir.index(0), self.it.extent)
         end = side.start if self.sign > 0 else side.start + (side.extent - 1)
         return Side(self.value(end), side.extent)
 
@@ -57,14 +44,14 @@ class Producer(NamedTuple):
     `dims[d]` is the iter that is the element's index in dimension d, along `lines[d]`.
     """
 
-    place: Place[Block]
-    block: Block
-    buffer: Buffer
+    place: Place[ir.Block]
+    block: ir.Block
+    buffer: ir.Buffer
     lines: tuple[Line, ...]
     items: list[Access]
 
     @property
-    def dims(self) -> tuple[BlockIter, ...]:
+    def dims(self) -> tuple[ir.BlockIter, ...]:
         return tuple(line.it for line in self.lines)
 
     def own(self) -> list[Access]:
@@ -75,7 +62,7 @@ class Producer(NamedTuple):
         """The accesses of everything else."""
         return [item for item in self.items if item.block is not self.block]
 
-    def inputs(self) -> set[Buffer]:
+    def inputs(self) -> set[ir.Buffer]:
         """The buffers that the block reads."""
         return {item.buffer for item in self.own() if not item.is_write}
 
@@ -83,13 +70,15 @@ class Producer(NamedTuple):
         """The reads of its buffer elsewhere."""
         return [i for i in self.others() if not i.is_write and i.buffer is self.buffer]
 
-    def loops_of(self, kind: IterKind) -> list[For]:
+    def loops_of(self, kind: ir.IterKind) -> list[ir.For]:
         """The loops of its own that iters of a kind depend on."""
         iters = [it for it in self.block.iters if it.kind == kind]
         return loops_feeding(iters, self.place.nest().own)
 
 
-def producer(func: PrimFunc, name: str, *, alone: bool = True, straight: bool = True) -> Producer:
+def producer(
+    func: ir.PrimFunc, name: str, *, alone: bool = True, straight: bool = True
+) -> Producer:
     """The block `name`, checked to be one that writes each element on its own.
 
     It must write one buffer, at an index made of its spatial iters, all of them and each once:
@@ -99,9 +88,9 @@ def producer(func: PrimFunc, name: str, *, alone: bool = True, straight: bool = 
     """
     place = find_block(func, name)
     block = place.stmt
-    stores = [n for n in walk(block) if isinstance(n, Store)]
+    stores = [n for n in walk(block) if isinstance(n, ir.Store)]
     targets = {store.buffer for store in stores}
-    if len(targets) != 1 or any(isinstance(n, Block) for n in walk(block.body)):
+    if len(targets) != 1 or any(isinstance(n, ir.Block) for n in walk(block.body)):
         _unsuitable(block, "it does not write exactly one buffer")
     (buffer,) = targets
     spatial = {it.var: it for it in block.iters if it.kind == "S"}
@@ -123,26 +112,26 @@ def producer(func: PrimFunc, name: str, *, alone: bool = True, straight: bool = 
     return Producer(place, block, buffer, tuple(line for line in lines[0] if line), items)
 
 
-def _line(part: Expr, iters: Mapping[Var, BlockIter]) -> Line | None:
+def _line(part: ir.Expr, iters: Mapping[ir.Var, ir.BlockIter]) -> Line | None:
     """An index as one of some iters, with an offset or backwards; None for others."""
     total = linear(part)
     match list(total.terms.items()):
-        case [(atom, (1 | -1) as sign)] if isinstance(atom.expr, Var) and atom.expr in iters:
+        case [(atom, (1 | -1) as sign)] if isinstance(atom.expr, ir.Var) and atom.expr in iters:
             return Line(iters[atom.expr], sign, total.constant)
     return None
 
 
-def names_loops(block: Block, loops: Iterable[For]) -> bool:
+def names_loops(block: ir.Block, loops: Iterable[ir.For]) -> bool:
     """Whether a block's init or body uses one of these loops directly, not through an iter."""
     inside = {node for part in (block.init, block.body) if part is not None for node in walk(part)}
     return any(loop.var in inside for loop in loops)
 
 
-def _unsuitable(block: Block, why: str) -> NoReturn:
+def _unsuitable(block: ir.Block, why: str) -> NoReturn:
     refuse("E115", f"cannot be moved: {why}", of=block)
 
 
-def check_own_result(func: PrimFunc, subject: Producer) -> None:
+def check_own_result(func: ir.PrimFunc, subject: Producer) -> None:
     """Refuse if the producer's buffer is a parameter, all of which the caller reads, or if another
     block writes it too.
     """
@@ -158,7 +147,7 @@ def check_own_result(func: PrimFunc, subject: Producer) -> None:
             refuse("E115", f"{who} writes {subject.buffer.name} too", at=item.node, hint=hint)
 
 
-def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
+def check_inputs_unchanged(subject: Producer, shared: Sequence[ir.For]) -> None:
     """Refuse if what the block reads may differ between its place now and a later one.
 
     Its inputs' writers must all come before it; and where the block shares loops with its readers
@@ -179,7 +168,7 @@ def check_inputs_unchanged(subject: Producer, shared: Sequence[For]) -> None:
 
 
 def check_alone(
-    func: PrimFunc, block: Block, loop: For, code: str, hint: str, *, again: bool = False
+    func: ir.PrimFunc, block: ir.Block, loop: ir.For, code: str, hint: str, *, again: bool = False
 ) -> None:
     """Refuse with `code` unless the block's init, or a fill, may run before `loop`: nothing else in
     it uses what the block writes, or writes what decides where the block runs and starts. What the
@@ -204,7 +193,7 @@ def check_alone(
             refuse(code, why, at=item.node, hint=hint)
 
 
-def check_serial(block: Block, loops: Iterable[For], *, moving: bool = False) -> None:
+def check_serial(block: ir.Block, loops: Iterable[ir.For], *, moving: bool = False) -> None:
     """Refuse if loops of a block, which are built anew, are parallel, vectorized or the like: that
     must not be lost silently.
     """
@@ -218,19 +207,19 @@ def check_serial(block: Block, loops: Iterable[For], *, moving: bool = False) ->
             refuse("E119", why, hint=hint)
 
 
-def check_plain_path(around: Iterable[Stmt]) -> None:
+def check_plain_path(around: Iterable[ir.Stmt]) -> None:
     """Refuse if a condition or another block stands around a place."""
     for stmt in around:
-        if isinstance(stmt, IfThenElse | Block):
-            kind = "a condition" if isinstance(stmt, IfThenElse) else f'block "{stmt.name}"'
+        if isinstance(stmt, ir.IfThenElse | ir.Block):
+            kind = "a condition" if isinstance(stmt, ir.IfThenElse) else f'block "{stmt.name}"'
             refuse("E113", f"the place is inside {kind}", at=stmt)
 
 
 def check_full_domain(
-    block: Block,
-    iters: Sequence[BlockIter],
-    moving: Sequence[For],
-    around: Sequence[For],
+    block: ir.Block,
+    iters: Sequence[ir.BlockIter],
+    moving: Sequence[ir.For],
+    around: Sequence[ir.For],
     *,
     clipped: bool = True,
 ) -> None:
@@ -256,7 +245,7 @@ def check_full_domain(
         check_clipping_only(block, around)
 
 
-def check_runs(loops: Iterable[For]) -> None:
+def check_runs(loops: Iterable[ir.For]) -> None:
     """Refuse unless each loop surely has iterations: what is in one that has none never runs, and
     must not run somewhere else.
     """
@@ -268,13 +257,13 @@ def check_runs(loops: Iterable[For]) -> None:
             refuse("E113", why, at=loop, example=example)
 
 
-def apart(one: Place, other: Place) -> list[For]:
+def apart(one: Place, other: Place) -> list[ir.For]:
     """The loops around one of two places and not around the other."""
     both = set(one.loops) & set(other.loops)
     return [loop for loop in (*one.loops, *other.loops) if loop not in both]
 
 
-def check_clipping_only(block: Block, around: Sequence[For]) -> None:
+def check_clipping_only(block: ir.Block, around: Sequence[ir.For]) -> None:
     """Refuse unless the block's predicate only excludes values beyond some iter's extent, or always
     holds.
     """
@@ -286,9 +275,9 @@ def check_clipping_only(block: Block, around: Sequence[For]) -> None:
             refuse("E115", why, of=block, hint="the condition would be lost")
 
 
-def loops_feeding(iters: Iterable[BlockIter], loops: Sequence[For]) -> list[For]:
+def loops_feeding(iters: Iterable[ir.BlockIter], loops: Sequence[ir.For]) -> list[ir.For]:
     """The loops whose variables occur in the values of `iters`."""
-    used: set[Var] = set()
+    used: set[ir.Var] = set()
     for it in iters:
         used |= variables(it.value)
     return [loop for loop in loops if loop.var in used]

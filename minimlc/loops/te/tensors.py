@@ -4,28 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
-from minimlc.loops.ir.nodes import (
-    Binary,
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    IterKind,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-    Substitute,
-    SymbolicFunc,
-    Unary,
-    Var,
-    as_expr,
-    load,
-    seq,
-    substitute,
-)
+from minimlc.loops.ir import nodes as ir
+from minimlc.loops.ir.nodes import load
 from minimlc.loops.proofs.access import reads
 from minimlc.loops.proofs.reducers import is_reduction
 from minimlc.loops.values.dtypes import INDEX
@@ -33,11 +13,11 @@ from minimlc.loops.values.errors import CompileError, Span
 from minimlc.loops.values.names import UniqueNames
 from minimlc.loops.values.node import Node, Visitor, node, nodes_of, span_of, walk, with_span
 
-Extent = int | Expr
+Extent = int | ir.Expr
 
 
 @node
-class Size(Expr):
+class Size(ir.Expr):
     """A size that is known only at the call, of one axis or several."""
 
     _symbol: ClassVar[bool] = True
@@ -46,7 +26,7 @@ class Size(Expr):
 
 
 @node
-class ReduceAxis(Expr):
+class ReduceAxis(ir.Expr):
     """The variable of a reduction: takes low ... high-1, numbers or expressions of sizes."""
 
     _symbol: ClassVar[bool] = True
@@ -62,12 +42,12 @@ class Reduction(Node):
     is over the variables `kept` and `new`. An argmax keeps several parts: an index and a value.
     """
 
-    values: tuple[Expr, ...]
-    start: tuple[Expr, ...]
+    values: tuple[ir.Expr, ...]
+    start: tuple[ir.Expr, ...]
     axes: tuple[ReduceAxis, ...]
-    kept: tuple[Var, ...]
-    new: tuple[Var, ...]
-    combined: tuple[Expr, ...]
+    kept: tuple[ir.Var, ...]
+    new: tuple[ir.Var, ...]
+    combined: tuple[ir.Expr, ...]
     name: str = ""
 
     @property
@@ -84,11 +64,11 @@ class Steps(Node):
     at `place` becomes `value`. Both may read the tensor as it is by then, `so_far`.
     """
 
-    start: Expr
+    start: ir.Expr
     axes: tuple[ReduceAxis, ...]
     so_far: "Tensor"
-    place: tuple[Expr, ...]
-    value: Expr
+    place: tuple[ir.Expr, ...]
+    value: ir.Expr
 
     @property
     def dtype(self) -> str:
@@ -96,19 +76,19 @@ class Steps(Node):
 
 
 @node
-class Tensor(Buffer):
+class Tensor(ir.Buffer):
     """A placeholder, or the result of a compute (`value` over the index variables `axes`): of a
     reduction that keeps several parts, the one of that number.
     """
 
-    axes: tuple[Var, ...] = ()
-    value: Expr | Reduction | Steps | None = None
+    axes: tuple[ir.Var, ...] = ()
+    value: ir.Expr | Reduction | Steps | None = None
     part: int = 0
 
-    def __getitem__(self, indices: Any) -> Load:
+    def __getitem__(self, indices: Any) -> ir.Load:
         return load(self, indices if isinstance(indices, tuple) else (indices,))
 
-    def __call__(self, *indices: Any) -> Load:
+    def __call__(self, *indices: Any) -> ir.Load:
         return load(self, indices)
 
     def __repr__(self) -> str:
@@ -159,26 +139,26 @@ class Uses(Visitor):
     """The variables, sizes and tensors that an expression uses, in order of appearance."""
 
     def __init__(self) -> None:
-        self.variables: dict[Var | ReduceAxis, None] = {}
+        self.variables: dict[ir.Var | ReduceAxis, None] = {}
         self.sizes: dict[Size, None] = {}
         self.tensors: dict[Tensor, None] = {}
 
     def visit_Size(self, item: Size) -> None:
         self.sizes[item] = None
 
-    def visit_Var(self, item: Var) -> None:
+    def visit_Var(self, item: ir.Var) -> None:
         self.variables[item] = None
 
     visit_ReduceAxis = visit_Var
 
-    def visit_Buffer(self, item: Buffer) -> None:
+    def visit_Buffer(self, item: ir.Buffer) -> None:
         refuse(f'the buffer "{item.name}" is not a tensor', "te.placeholder(...)")
 
     def visit_Tensor(self, item: Tensor) -> None:
         self.tensors[item] = None
 
 
-def uses_of(value: Expr | Reduction | Steps | Tensor) -> Uses:
+def uses_of(value: ir.Expr | Reduction | Steps | Tensor) -> Uses:
     """What a value uses; of a tensor, what its shape does and the axes that it is reduced over."""
     uses = Uses()
     reduction = value.value if isinstance(value, Tensor) else value
@@ -211,19 +191,19 @@ def create_prim_func(tensors: Argument | Iterable[Argument], *more: Argument) ->
     computed = [part for parts in stages for part in parts]
     names = UniqueNames(reserved=(), spell=str)
     sizes = _sizes(given, computed)
-    known: dict[Node, Node] = {size: Var(names.take(size.name)) for size in sizes}
+    known: dict[Node, Node] = {size: ir.Var(names.take(size.name)) for size in sizes}
     for tensor in dict.fromkeys((*args, *computed)):
         fresh, shape = names.take(tensor.name), _Instantiate(known).visit(tensor.shape)
-        known[tensor] = Buffer(fresh, shape, tensor.dtype, tensor.scope)
-    body = seq(_nest(parts, known, names) for parts in stages)
+        known[tensor] = ir.Buffer(fresh, shape, tensor.dtype, tensor.scope)
+    body = ir.seq(_nest(parts, known, names) for parts in stages)
     params: Any = tuple(known[tensor] for tensor in args)
     allocs: Any = tuple(known[tensor] for tensor in computed if tensor not in args)
-    func = PrimFunc(params, allocs, body)
+    func = ir.PrimFunc(params, allocs, body)
     if not sizes:
         return func
     places: Any = [(at, known[arg]) for at, arg in enumerate(given) if isinstance(arg, Size)]
     own: Any = [known[size] for size in sizes]
-    return SymbolicFunc(tuple(own), tuple(places), func)
+    return ir.SymbolicFunc(tuple(own), tuple(places), func)
 
 
 def _sizes(given: tuple[Any, ...], computed: Iterable[Tensor]) -> list[Size]:
@@ -288,17 +268,17 @@ def parts_of(first: Tensor, value: Reduction) -> list[Tensor]:
     ]
 
 
-class _Instantiate(Substitute):
+class _Instantiate(ir.Substitute):
     """New variables and buffers in place of a compute's own."""
 
-    visit_ReduceAxis = visit_Size = Substitute.visit_Var
-    visit_Tensor = Substitute.visit_Buffer
+    visit_ReduceAxis = visit_Size = ir.Substitute.visit_Var
+    visit_Tensor = ir.Substitute.visit_Buffer
 
 
-Axis = tuple[Var | ReduceAxis, Extent, Extent, IterKind]
+Axis = tuple[ir.Var | ReduceAxis, Extent, Extent, ir.IterKind]
 
 
-def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -> Stmt:
+def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -> ir.Stmt:
     """Loops over the indices of `parts`, then over their reduce axes, around their block.
 
     Where the values must be taken in order, the elements get their start in a block of its own, and
@@ -311,41 +291,41 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
     if isinstance(value, Steps):
         first = nest(names.take(f"{name}_start"), spatial, None, _store(tensor, value.start))
         known = {**known, value.so_far: known[tensor]}
-        step = _Instantiate(known).visit(Store(tensor, value.place, value.value))
+        step = _Instantiate(known).visit(ir.Store(tensor, value.place, value.value))
         step = with_span(step, span_of(tensor))
         axes = [(axis, axis.low, axis.high, _axis_kind(axis, step)) for axis in value.axes]
-        return seq((first, _loops(name, axes, None, step, known, names)))
+        return ir.seq((first, _loops(name, axes, None, step, known, names)))
     if not isinstance(value, Reduction):
         return nest(name, spatial, None, _store(tensor, value))
-    start = seq(map(_store, parts, value.start))
-    update = seq(_updates(parts, value))
+    start = ir.seq(map(_store, parts, value.start))
+    update = ir.seq(_updates(parts, value))
     name = name if len(parts) == 1 else names.take(value.name)
-    kind: IterKind = "R" if is_reduction(Block("", (), None, None, update)) else "O"
+    kind: ir.IterKind = "R" if is_reduction(ir.Block("", (), None, None, update)) else "O"
     every = [*spatial, *((axis, axis.low, axis.high, kind) for axis in value.axes)]
     if kind == "R":
         return nest(name, every, start, update)
     first = nest(names.take(f"{name}_init"), spatial, None, start)
-    return seq((first, nest(name, every, None, update)))
+    return ir.seq((first, nest(name, every, None, update)))
 
 
-def _axis_kind(axis: ReduceAxis, step: Store) -> IterKind:
+def _axis_kind(axis: ReduceAxis, step: ir.Store) -> ir.IterKind:
     """Spatial where all values of an axis keep to elements of their own, else opaque."""
-    reads = [load.indices for load in nodes_of(step, Load) if load.buffer is step.buffer]
+    reads = [load.indices for load in nodes_of(step, ir.Load) if load.buffer is step.buffer]
     places = zip(step.indices, *reads, strict=True)
     return "S" if any(all(at is axis for at in both) for both in places) else "O"
 
 
-def _store(tensor: Tensor, value: Expr | None) -> Store:
-    assert isinstance(value, Expr)
-    return with_span(Store(tensor, tensor.axes, value), span_of(tensor))
+def _store(tensor: Tensor, value: ir.Expr | None) -> ir.Store:
+    assert isinstance(value, ir.Expr)
+    return with_span(ir.Store(tensor, tensor.axes, value), span_of(tensor))
 
 
-def _updates(parts: list[Tensor], value: Reduction) -> Iterator[Store]:
+def _updates(parts: list[Tensor], value: Reduction) -> Iterator[ir.Store]:
     """Stores of what the parts become, each after those that read what it changes."""
     known: dict[Node, Node] = dict(zip(value.new, value.values, strict=True))
-    known |= {v: Load(part, part.axes) for v, part in zip(value.kept, parts, strict=True)}
+    known |= {v: ir.Load(part, part.axes) for v, part in zip(value.kept, parts, strict=True)}
     left = [
-        _store(part, substitute(c, known)) for part, c in zip(parts, value.combined, strict=True)
+        _store(part, ir.substitute(c, known)) for part, c in zip(parts, value.combined, strict=True)
     ]
     while left:
         free = [
@@ -363,35 +343,35 @@ def _updates(parts: list[Tensor], value: Reduction) -> Iterator[Store]:
 def _loops(
     name: str,
     axes: Sequence[Axis],
-    init: Stmt | None,
-    body: Stmt,
+    init: ir.Stmt | None,
+    body: ir.Stmt,
     known: Mapping[Node, Node],
     names: UniqueNames,
-) -> Stmt:
+) -> ir.Stmt:
     """A loop for each of `axes` around the block `name`."""
-    loops = [Var(names.take(var.name)) for var, *_ in axes]
+    loops = [ir.Var(names.take(var.name)) for var, *_ in axes]
     iter_names = [f"v{v.name}" if len(v.name) == 1 else f"v_{v.name}" for v, *_ in axes]
-    iters: list[BlockIter] = []
+    iters: list[ir.BlockIter] = []
     variables: dict[Node, Node] = {}
     for (var, low, high, kind), loop, text in zip(axes, loops, iter_names, strict=True):
-        mine = Var(names.take(text))
+        mine = ir.Var(names.take(text))
         begin, extent = _Instantiate(known).visit((low, _extent(low, high)))
-        iters.append(BlockIter(mine, extent, kind, loop))
+        iters.append(ir.BlockIter(mine, extent, kind, loop))
         variables[var] = mine if begin == 0 else mine + begin
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
     own = _Instantiate({**known, **variables})
-    nest: Stmt = Block(name, tuple(iters), None, own.visit(init), own.visit(body))
+    nest: ir.Stmt = ir.Block(name, tuple(iters), None, own.visit(init), own.visit(body))
     for loop, it in reversed(list(zip(loops, iters, strict=True))):
-        nest = For(loop, as_expr(it.extent), "serial", nest)
+        nest = ir.For(loop, ir.as_expr(it.extent), "serial", nest)
     return nest
 
 
 def is_symbolic(size: Any) -> bool:
     """Whether a size is an expression of sizes and numbers."""
-    if not isinstance(size, Expr) or size.dtype != INDEX:
+    if not isinstance(size, ir.Expr) or size.dtype != INDEX:
         return False
-    return all(isinstance(part, Size | Const | Binary | Unary) for part in walk(size))
+    return all(isinstance(part, Size | ir.Const | ir.Binary | ir.Unary) for part in walk(size))
 
 
 def _extent(low: Extent, high: Extent) -> Extent:

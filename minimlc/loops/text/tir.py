@@ -9,19 +9,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.functions import FUNCTIONS
-from minimlc.loops.ir.nodes import (
-    ITER_KINDS,
-    Block,
-    BlockIter,
-    Buffer,
-    Const,
-    Expr,
-    IterKind,
-    Var,
-    as_expr,
-)
 from minimlc.loops.proofs.arith import constant_value, key
 from minimlc.loops.text.constructs import Marker, Namespace
 from minimlc.loops.text.definition import decorator
@@ -36,11 +25,11 @@ from minimlc.loops.values.node import replace, span_of, walk, with_span
 from minimlc.loops.values.parts import Hook
 
 _LETTERS_HINT = '"S" spatial, "R" reduction, "O" opaque'
-_AXIS_KIND_OF: dict[str, IterKind] = {
-    **{f"T.axis.{kind}": kind for kind in ITER_KINDS},
-    **{spelling: kind for kind, spelling in ITER_KINDS.items()},
+_AXIS_KIND_OF: dict[str, ir.IterKind] = {
+    **{f"T.axis.{kind}": kind for kind in ir.ITER_KINDS},
+    **{spelling: kind for kind, spelling in ir.ITER_KINDS.items()},
 }
-BLOCK_CHECKS = Hook[Callable[[Loops, ast.Call, Block, Header], None]]("checks of blocks")
+BLOCK_CHECKS = Hook[Callable[[Loops, ast.Call, ir.Block, Header], None]]("checks of blocks")
 """What compares a block with what its header says of it."""
 
 
@@ -58,7 +47,7 @@ def _block(reader: Loops, call: ast.Call, node: ast.With, name: ast.expr | None)
     body = suite(reader, node.body, header)
     part, iters = header.parts.get, tuple(header.iters)
     attrs = part("T.block_attr", ())
-    block = Block(unique, iters, part("T.where"), part("T.init"), body, attrs)
+    block = ir.Block(unique, iters, part("T.where"), part("T.init"), body, attrs)
     for check in BLOCK_CHECKS:
         check(reader, call, block, header)
     return [reader.placed(block, call)]
@@ -99,7 +88,7 @@ def _init(reader: Loops, call: ast.Call, node: ast.With) -> None:
 
 
 @LOOPS.reads("T.where(condition)", role="action")
-def _where(reader: Loops, call: ast.Call, condition: ast.expr) -> Expr:
+def _where(reader: Loops, call: ast.Call, condition: ast.expr) -> ir.Expr:
     return reader.is_bool(condition, reader.expr(condition), "T.where(i * 4 + j < n)")
 
 
@@ -120,11 +109,11 @@ def _axis(
     if loop is not None and start is not None and key(start) == key(low):
         begin = loop.var
     elif constant_value(low) != 0:
-        begin = tir.binary("-", begin, low)
+        begin = ir.binary("-", begin, low)
     _add_iter(reader, header, target, size, _AXIS_KIND_OF[name], begin, low)
 
 
-def _axis_range(reader: Loops, node: ast.expr) -> tuple[Expr, Any]:
+def _axis_range(reader: Loops, node: ast.expr) -> tuple[ir.Expr, Any]:
     """The first of an axis's values, and how many there are: of `n` or `(low, high)`."""
     value = reader.read(node)
     ends = value if isinstance(value, tuple) and len(value) == 2 else (0, value)
@@ -133,8 +122,8 @@ def _axis_range(reader: Loops, node: ast.expr) -> tuple[Expr, Any]:
         value = reader.constant(node, "an axis's extent")
         why = f"an axis's extent is an integer or (integer, integer), got {shown(value)}"
         raise reader.error(node, why, "E125")
-    start, size = as_expr(low), between(as_expr(low), as_expr(high))
-    if not isinstance(size, Const):
+    start, size = ir.as_expr(low), between(ir.as_expr(low), ir.as_expr(high))
+    if not isinstance(size, ir.Const):
         return start, size
     if size.value < 0:
         why = f"an axis's extent is (integer, integer) from low to high, got ({low}, {high})"
@@ -154,17 +143,17 @@ def _add_iter(
     target: ast.expr,
     extent: Any,
     kind: Any,
-    value: Expr,
-    start: Expr | None,
+    value: ir.Expr,
+    start: ir.Expr | None,
     step: int = 1,
 ) -> None:
     """An axis of the block. Iters of the tree begin at 0, as loops do."""
     if not isinstance(target, ast.Name):
         raise reader.error(target, "an axis has one name", "E125")
-    var = Var(target.id)
-    if not isinstance(extent, Expr):
+    var = ir.Var(target.id)
+    if not isinstance(extent, ir.Expr):
         reader.sizes[var] = extent
-    header.iters.append(reader.placed(BlockIter(var, extent, kind, value), target))
+    header.iters.append(reader.placed(ir.BlockIter(var, extent, kind, value), target))
     reader.scope[target.id] = moved(var, start, step)
 
 
@@ -176,7 +165,7 @@ def _remap(
     header = _header(reader, call, "T.axis.remap")
     letters = reader.string(kinds, "the axis kinds")
     for position, letter in enumerate(letters):
-        if letter not in ITER_KINDS:
+        if letter not in ir.ITER_KINDS:
             span = reader.source.span(kinds)
             start = min(span.column + 1 + position, span.end_column - 1)
             place = span._replace(column=start, end_column=start + 1)
@@ -198,7 +187,7 @@ def _remap(
 def _loop_of(reader: Loops, node: ast.expr) -> Loop:
     """The loop that a variable belongs to."""
     value, text = reader.read(node), ast.unparse(node)
-    loop = reader.loops.get(value) if isinstance(value, Expr) else None
+    loop = reader.loops.get(value) if isinstance(value, ir.Expr) else None
     if loop and (loop.var in reader.sizes or reader.symbolic_size(loop.extent) is not None):
         return loop
     why = f"{text} is not the variable of a loop"
@@ -212,7 +201,7 @@ def _loop_of(reader: Loops, node: ast.expr) -> Loop:
 
 def parse_prim_func(
     source: Source, node: ast.FunctionDef, names: Names, module: object = None
-) -> tir.PrimFunc | tir.SymbolicFunc:
+) -> ir.PrimFunc | ir.SymbolicFunc:
     """The primitive function that a `def` describes."""
     reader, header = Loops(source, names), Header("function")
     declare_parameters(reader, node)
@@ -222,21 +211,21 @@ def parse_prim_func(
             hint = f'A = T.match_buffer({name}, (128,), "float32")'
             why = f"the handle {name} is never matched to a buffer"
             raise reader.error(source.word(node, name), why, "E126", hint)
-    params = tuple(param for param in reader.params.values() if isinstance(param, Buffer))
-    func = tir.PrimFunc(params, tuple(header.allocs), body)
+    params = tuple(param for param in reader.params.values() if isinstance(param, ir.Buffer))
+    func = ir.PrimFunc(params, tuple(header.allocs), body)
     attrs, span = header.parts.get("T.func_attr", ()), source.word(node, node.name)
     sizes = _sizes(reader, node, func)
     if not sizes:
         return with_span(replace(func, attrs=attrs), span)
-    passed = [(at, p) for at, p in enumerate(reader.params.values()) if isinstance(p, Var)]
-    return with_span(tir.SymbolicFunc(sizes, tuple(passed), with_span(func, span), attrs), span)
+    passed = [(at, p) for at, p in enumerate(reader.params.values()) if isinstance(p, ir.Var)]
+    return with_span(ir.SymbolicFunc(sizes, tuple(passed), with_span(func, span), attrs), span)
 
 
-def _sizes(reader: Loops, node: ast.FunctionDef, func: tir.PrimFunc) -> tuple[Var, ...]:
+def _sizes(reader: Loops, node: ast.FunctionDef, func: ir.PrimFunc) -> tuple[ir.Var, ...]:
     """The sizes of a function: scalar parameters, and variables in the shapes of parameters."""
-    passed = [param for param in reader.params.values() if isinstance(param, Var)]
-    found = {size for param in func.params for size in param.shape if isinstance(size, Var)}
-    used = {part for part in walk(func) if isinstance(part, Var)}
+    passed = [param for param in reader.params.values() if isinstance(param, ir.Var)]
+    found = {size for param in func.params for size in param.shape if isinstance(size, ir.Var)}
+    used = {part for part in walk(func) if isinstance(part, ir.Var)}
     for var in reader.declared.values():
         if var in used and var not in found and var not in passed:
             why = f"nothing tells {var.name}: it is not a size of a parameter"

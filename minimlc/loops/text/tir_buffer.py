@@ -3,7 +3,7 @@
 import ast
 from typing import Any
 
-from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.nodes import SCALAR, Buffer, Var
 from minimlc.loops.text.constructs import Form
 from minimlc.loops.text.source import PythonNode, parameters, unquoted
@@ -144,7 +144,7 @@ def _scalar(reader: Loops, item: ast.arg, kind: str) -> Buffer | Var:
     if kind.removeprefix("T.") in COUNTS:
         return declare_variable(reader, item.arg, item, kind)
     buffer = declare(reader, item.arg, item, (), kind.removeprefix("T."), SCALAR)
-    reader.scope[item.arg] = tir.Load(buffer, ())
+    reader.scope[item.arg] = ir.Load(buffer, ())
     return buffer
 
 

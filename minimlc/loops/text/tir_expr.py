@@ -8,7 +8,7 @@ from inspect import Parameter, signature
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.functions import FUNCTIONS
 from minimlc.loops.ir.intrinsics import INTRINSICS
 from minimlc.loops.ir.nodes import BlockIter, Buffer, Const, Expr, Unary, Var, as_expr
@@ -57,7 +57,7 @@ def form_of(name: str, function: Callable[..., Any]) -> Form:
     return Form(f"T.{name}({', '.join(plain)})", function)
 
 
-Item = tir.Stmt | Buffer
+Item = ir.Stmt | Buffer
 """What a statement of a script is: a buffer lives while the statements after it run."""
 
 
@@ -166,16 +166,16 @@ class Loops(Reader):
             self.operand(node, value)
         match op, operands:
             case "-", [a]:
-                negated = self.guard(node, tir.unary, op, a)
+                negated = self.guard(node, ir.unary, op, a)
                 return Unary("-", a) if isinstance(a, Const) else negated
             case "+", [a]:
                 return a
             case (("not" | "~"), [a]):
-                return self.guard(node, tir.unary, op, a)
+                return self.guard(node, ir.unary, op, a)
             case "if", [test, a, b]:
                 if isinstance(a, int | float) and isinstance(b, float):
                     a = float(a)
-                return self.guard(node, tir.select, test, a, b)
+                return self.guard(node, ir.select, test, a, b)
             case "**", [a, b]:
                 return _power(self, node, a, self.folded(b))
             case (("max" | "min"), [_, _, *_]) | (("abs" | "round"), [_]):
@@ -186,7 +186,7 @@ class Loops(Reader):
                 why = f"{op} is Python's own, for constants"
                 raise self.error(node, why, "E124", f"in a script: {instead}")
             case _, [a, b]:
-                return self.guard(node, tir.binary, op, a, b)
+                return self.guard(node, ir.binary, op, a, b)
             case _:
                 raise self.error(node, f"a script cannot call {op} of an expression", "E124")
 
@@ -275,7 +275,7 @@ def _power(reader: Loops, node: ast.expr, base: Any, exponent: Any) -> Expr:
         return reader.guard(node, FUNCTIONS["pow"], base, exponent)
     if exponent == 0:
         return as_expr(1, base.dtype)
-    return reduce(partial(reader.guard, node, tir.binary, "*"), [base] * exponent)
+    return reduce(partial(reader.guard, node, ir.binary, "*"), [base] * exponent)
 
 
 def _result_dtype(reader: Loops, form: Form, call: ast.Call) -> tuple[ast.Call, str]:
@@ -347,7 +347,7 @@ def _subscript(reader: Loops, node: ast.Subscript) -> Any:
     owner = reader.read(node.value)
     if not isinstance(owner, Buffer | View):
         return element(reader, node, owner)
-    return reader.placed(reader.guard(node, tir.load, *element_of(reader, node, owner)), node)
+    return reader.placed(reader.guard(node, ir.load, *element_of(reader, node, owner)), node)
 
 
 def element_of(
@@ -370,7 +370,7 @@ def element_of(
 
 def between(low: Expr, high: Expr) -> Expr:
     """`high - low`, as a number where it is one."""
-    size = constant_value(tir.Binary("-", high, low))
+    size = constant_value(ir.Binary("-", high, low))
     if size is not None:
-        return tir.index(size)
-    return high if constant_value(low) == 0 else tir.binary("-", high, low)
+        return ir.index(size)
+    return high if constant_value(low) == 0 else ir.binary("-", high, low)

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.nodes import Buffer, Expr, Load, Stmt, Store, as_expr
 from minimlc.loops.ir.walks import inner_stmts, stored_in
 from minimlc.loops.text.tir_expr import COUNTS, LOOPS, Item, Loops, Named
@@ -48,7 +48,7 @@ def _typed(reader: Loops, node: ast.expr, value: Any, dtype: str) -> Expr:
         return expr
     if dtype == INDEX and expr.dtype == "int32":  # x = T.int32() may count, or be data
         return expr
-    expr = tir.meeting(expr, dtype)
+    expr = ir.meeting(expr, dtype)
     if expr.dtype != dtype:
         hint = f'T.cast(value, "{dtype}")'
         raise reader.error(node, f"the value is {expr.dtype}, not {dtype}", "E108", hint)
@@ -59,7 +59,7 @@ def check_named(reader: Loops, name: Named, after: Sequence[Item]) -> None:
     """Nothing that the name's value reads may be written by the statements after it; the very last
     may be a store, which reads before it writes.
     """
-    rest = tir.Seq(tuple(part for part in after if isinstance(part, Stmt)))
+    rest = ir.Seq(tuple(part for part in after if isinstance(part, Stmt)))
     changed = sorted(buffer.name for buffer in name.read & _written_early(rest))
     if changed:
         word = name.target.id
@@ -73,9 +73,9 @@ def _written_early(stmt: Stmt) -> set[Buffer]:
     match stmt:
         case Store():
             return set()
-        case tir.Seq(stmts) if stmts:
+        case ir.Seq(stmts) if stmts:
             return _written_early(stmts[-1]).union(*map(stored_in, stmts[:-1]))
-        case tir.IfThenElse():
+        case ir.IfThenElse():
             return set().union(*map(_written_early, inner_stmts(stmt)))
         case _:  # other nodes: they may read again after they have written
             return stored_in(stmt)

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from minimlc.loops.ir import nodes as tir
+from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.nodes import LOOP_KINDS, Buffer, Const, Expr, LoopKind, Stmt, Var
 from minimlc.loops.text.reader import HELPERS, combine, items_of
 from minimlc.loops.text.syntax import declares
@@ -53,13 +53,13 @@ def _statements(items: Sequence[Item]) -> list[Stmt]:
     """Statements in order; a buffer among them is an `Alloc` that owns what follows it."""
     done: list[Stmt] = []
     for item in reversed(items):
-        done = [tir.Alloc(item, _sequence(done))] if isinstance(item, Buffer) else [item, *done]
+        done = [ir.Alloc(item, _sequence(done))] if isinstance(item, Buffer) else [item, *done]
     return done
 
 
 def _sequence(stmts: list[Stmt]) -> Stmt:
     """Statements as one."""
-    return stmts[0] if len(stmts) == 1 else tir.Seq(tuple(stmts))
+    return stmts[0] if len(stmts) == 1 else ir.Seq(tuple(stmts))
 
 
 def items(reader: Loops, nodes: Iterable[ast.stmt]) -> list[Item]:
@@ -165,7 +165,7 @@ def _for(reader: Loops, node: ast.For) -> list[Item]:
         variables = [_loop_variable(reader, target, loop) for target, loop in pairs]
         body = suite(reader, node.body)
     for var, loop in zip(reversed(variables), reversed(loops), strict=True):
-        body = reader.placed(tir.For(var, loop.extent, body=body, **loop.options), node)
+        body = reader.placed(ir.For(var, loop.extent, body=body, **loop.options), node)
     for target, loop in zip(targets, loops, strict=True):
         if loop.start is not None and isinstance(target, ast.Name):  # it stands where that does
             check_named(reader, Named(target, buffers_read(loop.start), INDEX), [body])
@@ -187,10 +187,10 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
 def moved(var: Expr, start: Expr | None, step: int = 1) -> Expr:
     """What a variable that counts from 0 stands for, where its values begin at `start`."""
     if step < 0:
-        back = var if step == -1 else tir.binary("*", var, -step)
-        return tir.binary("-", tir.index(0) if start is None else start, back)
-    value = var if step == 1 else tir.binary("*", var, step)
-    return value if start is None or _is_zero(start) else tir.binary("+", value, start)
+        back = var if step == -1 else ir.binary("*", var, -step)
+        return ir.binary("-", ir.index(0) if start is None else start, back)
+    value = var if step == 1 else ir.binary("*", var, step)
+    return value if start is None or _is_zero(start) else ir.binary("+", value, start)
 
 
 def _loop_header(reader: Loops, node: ast.expr) -> list[_Loop]:
@@ -248,10 +248,10 @@ def _count(start: Expr, stop: Expr, step: int) -> Expr:
     low, high = (start, stop) if step > 0 else (stop, start)
     size = between(low, high)
     if isinstance(size, Const):
-        return tir.index(max(0, -(-int(size.value) // abs(step))))
+        return ir.index(max(0, -(-int(size.value) // abs(step))))
     if abs(step) == 1:
         return size
-    return tir.binary("//", tir.binary("+", size, abs(step) - 1), abs(step))
+    return ir.binary("//", ir.binary("+", size, abs(step) - 1), abs(step))
 
 
 def _is_zero(value: Expr) -> bool:
@@ -267,7 +267,7 @@ def integral(reader: Loops, node: ast.expr, what: str, hint: str = "") -> Expr:
     """An expression of the dtype of indices; `what` begins the error."""
     value = reader.expr(node, INDEX)
     if isinstance(value, Const) and is_integer(value.dtype):
-        return tir.index(int(value.value))
+        return ir.index(int(value.value))
     if value.dtype != INDEX:
         raise reader.error(node, f"{what}, got {value.dtype}", "E125", hint)
     return value
@@ -281,11 +281,11 @@ def _if(reader: Loops, node: ast.If) -> list[Item]:
     test = reader.read(node.test)
     if is_folded(test):
         chosen = suite(reader, node.body if test else node.orelse)
-        return list(chosen.stmts) if isinstance(chosen, tir.Seq) else [chosen]
+        return list(chosen.stmts) if isinstance(chosen, ir.Seq) else [chosen]
     condition = reader.is_bool(node.test, test, "compare: x > 0")
     then_case = suite(reader, node.body)
     else_case = suite(reader, node.orelse) if node.orelse else None
-    return [reader.placed(tir.IfThenElse(condition, then_case, else_case), node)]
+    return [reader.placed(ir.IfThenElse(condition, then_case, else_case), node)]
 
 
 @LOOPS.reads(ast.While)
@@ -297,7 +297,7 @@ def _while(reader: Loops, node: ast.While) -> list[Item]:
         why = "the condition of a while loop never changes: it ends at once, or never"
         raise reader.error(node.test, why, "E125", "for i in range(n)")
     condition = reader.is_bool(node.test, test, "compare: x > 0")
-    return [reader.placed(tir.While(condition, suite(reader, node.body)), node)]
+    return [reader.placed(ir.While(condition, suite(reader, node.body)), node)]
 
 
 # Stores and local names
@@ -345,11 +345,11 @@ def _store(
     """`C[i] = value`, or `C[i] = C[i] op value`."""
     check_element(reader, target)
     buffer, indices = element_of(reader, target, reader.buffer(target.value))
-    place = reader.guard(target, tir.load, buffer, indices)
+    place = reader.guard(target, ir.load, buffer, indices)
     stored = reader.operand(value, reader.read(value))
     if op is not None:
         stored = combine(reader, value, op, reader.placed(place, target), stored)
-    return reader.placed(reader.guard(value, tir.store, buffer, indices, stored), node)
+    return reader.placed(reader.guard(value, ir.store, buffer, indices, stored), node)
 
 
 # with
@@ -365,7 +365,7 @@ def _with(reader: Loops, node: ast.With) -> list[Item] | None:
         raise reader.error(node.items[1].context_expr, "one construct for each with", "E124")
     call, form = node.items[0].context_expr, LOOPS.forms["with"].get(names[0])
     if names[0] == "T.seq":
-        return [tir.Seq(tuple(nested(reader, node.body)))]
+        return [ir.Seq(tuple(nested(reader, node.body)))]
     if form is not None:
         return reader.apply(form, call, node)
     hint = 'with T.block("C"):, and with T.init(): inside it'
