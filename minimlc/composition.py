@@ -11,7 +11,7 @@ PARTS = {
     "printers": ("graphs.printer:GraphPrinter",),
     # Loops
     "checks of functions": ("services.checks.unwritten:check_written",),
-    "constructs of T": ("services.checks.tir_declared",),
+    "constructs of T": ("services.checks.tir_declared", "services.spellings.tir_let"),
     "checks of blocks": ("services.checks.tir_declared:check_regions",),
     "views of buffers": ("services.spellings.tir_view",),
     "primitives": (
@@ -35,6 +35,12 @@ PARTS = {
     "languages": ("graphs.text.graph:GRAPH_LEVEL",),
     "control flow": ("services.control.control",),
     "sizes": ("services.sizes.sizes",),
+    "functions of operators": (
+        "services.sizes.functions:first",
+        "services.sizes.functions:match_cast",
+        "services.sizes.functions:nonzero",
+        "services.sizes.functions:unique",
+    ),
     "families": ("services.sizes.symbolic_graphs",),
     "constructs of R": ("services.control.text",),
     "operators": (
@@ -62,9 +68,11 @@ PARTS = {
         "services.passes.convert_layout:convert_layout",
         "services.passes.eliminate_common_subexpr:eliminate_common_subexpr",
         "services.passes.fold_batch_norm:fold_batch_norm",
+        "services.passes.fold_constants:fold_constants",
         "services.passes.fold_transposes:fold_transposes",
         "services.passes.fuse_attention:fuse_attention",
         "services.passes.inline:inline",
+        "services.patterns.outline:outline",
         "services.passes.pack_constants:pack_constants",
         "services.patterns.partition:partition",
         "services.passes.remove_unused_outputs:remove_unused_outputs",
@@ -80,7 +88,7 @@ PARTS = {
     "pipeline": (
         "services.control.unroll_recurrent:unroll_recurrent",
         "services.passes.convert_layout:convert_layout",
-        "graphs.passes.fold_constants:fold_constants",
+        "services.passes.fold_constants:fold_constants",
         "services.passes.sort_long_axes:sort_long_axes",
         "services.passes.scan_by_doubling:scan_by_doubling",
         "services.passes.simplify:simplify",

@@ -16,10 +16,10 @@ from tests.test_packaging import imported, modules
 ROOT = Path(__file__).resolve().parents[1]
 
 RINGS = {
-    "graphs": 1198,
+    "graphs": 1159,
     "graphs/ir": 483,
     "graphs/ops": 1188,
-    "graphs/passes": 640,
+    "graphs/passes": 511,
     "graphs/text": 599,
     "loops/interpreter": 358,
     "loops/ir": 1470,
@@ -30,7 +30,7 @@ RINGS = {
     "loops/proofs": 2728,
     "loops/schedule": 2341,
     "loops/te": 523,
-    "loops/text": 1813,
+    "loops/text": 1793,
     "loops/values": 1213,
 }
 """The folders of the two rings, and how many lines of code each may have.
@@ -41,7 +41,7 @@ A number goes down with the code. Where it is to go up, `docs/decisions.md` says
 AROUND = {
     "__init__.py": 187,
     "apart": 583,
-    "composition.py": 142,
+    "composition.py": 150,
     "datasets.py": 163,
     "deploy": 620,
     "exercise.py": 203,
@@ -65,13 +65,13 @@ AROUND = {
     "services/native": 406,
     "services/net": 376,
     "services/networks": 1059,
-    "services/passes": 1285,
-    "services/patterns": 459,
+    "services/passes": 1347,
+    "services/patterns": 530,
     "services/primitives": 1428,
     "services/runtime": 823,
     "services/sampling.py": 138,
-    "services/sizes": 1140,
-    "services/spellings": 407,
+    "services/sizes": 1184,
+    "services/spellings": 433,
     "services/tensor": 712,
     "services/threads": 517,
     "targets/c": 826,

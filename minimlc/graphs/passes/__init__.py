@@ -5,11 +5,9 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from minimlc.graphs.passes.fold_constants import fold_constants
 from minimlc.graphs.passes.fuse_ops import fuse_ops
 from minimlc.graphs.passes.fuse_tir import fuse_tir
 from minimlc.graphs.passes.legalize import legalize
-from minimlc.graphs.passes.outline import outline
 from minimlc.graphs.passes.remove_unused import remove_unused
 from minimlc.loops.values.module import Pass, pass_list
 from minimlc.loops.values.parts import Hook
@@ -48,12 +46,10 @@ def for_target(
 
 __all__ = [
     "default_pipeline",
-    "fold_constants",
     "for_target",
     "fuse_ops",
     "fuse_tir",
     "legalize",
-    "outline",
     "remove_unused",
 ]
 __all__ += MORE

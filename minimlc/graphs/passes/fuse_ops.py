@@ -3,7 +3,7 @@
 from minimlc.graphs.ir.nodes import Binding, BindingBlock, Call, Expr, Function, TensorType, Var
 from minimlc.graphs.mutator import Mutator
 from minimlc.graphs.passes.kinds import Kind, kind_of
-from minimlc.graphs.passes.outline import outlined
+from minimlc.graphs.passes.outlined import outlined
 from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.loops.values.module import IRModule, module_pass
 from minimlc.loops.values.node import nodes_of, replace

@@ -1,4 +1,4 @@
-"""Names for values: `x: T.float32 = A[i]`, `with T.LetStmt(A[i]) as x:`, `row = i * 4 + j`.
+"""Names for values: `x: T.float32 = A[i]`, `row = i * 4 + j`.
 
 The expression stands wherever the name does, which is the same value as long as nothing that it
 reads is written in between; that is checked.
@@ -11,7 +11,7 @@ from typing import Any
 from minimlc.loops.ir import nodes as ir
 from minimlc.loops.ir.nodes import Buffer, Expr, Load, Stmt, Store, as_expr
 from minimlc.loops.ir.walks import inner_stmts, stored_in
-from minimlc.loops.text.tir_expr import COUNTS, LOOPS, Item, Loops, Named
+from minimlc.loops.text.tir_expr import COUNTS, Item, Loops, Named
 from minimlc.loops.values.constants import is_folded
 from minimlc.loops.values.dtypes import INDEX
 from minimlc.loops.values.errors import did_you_mean
@@ -79,17 +79,3 @@ def _written_early(stmt: Stmt) -> set[Buffer]:
             return set().union(*map(_written_early, inner_stmts(stmt)))
         case _:  # other nodes: they may read again after they have written
             return stored_in(stmt)
-
-
-@LOOPS.reads("T.Let(body, where)", role="value")
-def _let_expr(reader: Loops, call: ast.Call, body: ast.expr, where: ast.expr) -> Any:
-    """`T.Let(x + x, where={x: value})`."""
-    if not isinstance(where, ast.Dict) or not all(isinstance(key, ast.Name) for key in where.keys):
-        raise reader.error(where, "where= names the values: {x: value}", "E121")
-    outer, reader.named = reader.named, []  # an expression writes nothing
-    with reader.own_names():
-        for target, value in zip(where.keys, where.values, strict=True):
-            name_value(reader, target, value)  # type: ignore[arg-type]
-        result = reader.read(body)
-    reader.named = outer
-    return result

@@ -386,15 +386,3 @@ def _as_assign(reader: Loops, item: ast.withitem, node: ast.With) -> ast.Assign:
         hint = 'with T.alloc_buffer((4,), "float32") as Y:'
         raise reader.error(item.context_expr, "this buffer needs a name", "E125", hint)
     return ast.copy_location(ast.Assign([item.optional_vars], item.context_expr), node)
-
-
-@LOOPS.reads("T.LetStmt(value, var=None)", "T.let(var, value)", role="with")
-def _let(
-    reader: Loops, call: ast.Call, node: ast.With, value: ast.expr, var: ast.expr | None
-) -> list[Item]:
-    """`with T.let(x, value):`, and `with T.LetStmt(value) as x:`: a name for the suite."""
-    target = node.items[0].optional_vars if var is None else var
-    if target is None:
-        raise reader.error(call, "this value needs a name", "E125", "with T.LetStmt(value) as x:")
-    assign = ast.copy_location(ast.Assign([target], value), node)
-    return [*nested(reader, chain([assign], node.body))]

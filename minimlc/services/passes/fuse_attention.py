@@ -10,9 +10,9 @@ from minimlc.graphs.mutator import is_primitive
 from minimlc.graphs.ops import find_op
 from minimlc.graphs.ops.checks import axes_of
 from minimlc.graphs.ops.values import Values
-from minimlc.graphs.passes.outline import Place, with_calls
 from minimlc.loops.te import te
 from minimlc.loops.values.module import IRModule, module_pass
+from minimlc.services.patterns.outline import Place, with_calls
 from minimlc.services.patterns.partition import groups
 from minimlc.services.patterns.pattern import Pattern, p
 

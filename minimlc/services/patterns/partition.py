@@ -6,10 +6,11 @@ from minimlc.graphs.builder import BlockBuilder
 from minimlc.graphs.ir.nodes import Attrs, Binding, Expr, Function, Var
 from minimlc.graphs.ir.scope import refuse
 from minimlc.graphs.mutator import is_primitive
-from minimlc.graphs.passes.outline import Place, outlined, with_calls
+from minimlc.graphs.passes.outlined import outlined
 from minimlc.loops.values.module import IRModule, module_pass
 from minimlc.loops.values.node import nodes_of
 from minimlc.services.patterns.match import Parts, Surroundings, live_uses
+from minimlc.services.patterns.outline import Place, with_calls
 from minimlc.services.patterns.pattern import Field, Fields, Operator, Pattern, as_pattern
 
 
