@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
-from minimlc import composition  # noqa: F401 (first: it hands the parts)
+from minimlc import composition  # first: it hands the parts
 from minimlc.loops import printer
 from minimlc.loops.ir.nodes import Buffer, PrimFunc, SymbolicFunc
 from minimlc.loops.printer import named_constants
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from minimlc.services.tensor import TensorIntrin, register_intrin
     from minimlc.services.threads.parallel import num_threads, set_num_threads
 
-__version__ = "0.1.0"
+__version__ = composition.VERSION
 
 
 NOW = {

@@ -2,6 +2,8 @@
 
 from minimlc.loops.values.parts import hand
 
+VERSION = "0.1.0"
+
 PARTS = {
     "kinds of functions": (
         "services.sizes.families:FAMILY",
@@ -119,6 +121,13 @@ PARTS = {
     "sharing of memory": ("services.native.sharing:share",),
     "facts of functions": ("services.runtime.copies:READY",),
     "libraries": ("services.dispatch",),
+    "building": ("services.build",),
+    "tensor intrinsics": ("services.tensor",),
+    "intrinsics' records": ("services.tensor.intrin",),
+    "intrinsics that come with the library": ("services.tensor.intrinsics",),
+    "tensor blocks": ("services.llvm.tensor_blocks",),
+    "tensor units": ("services.llvm.tensor_units",),
+    "tuner": ("tune",),
 }
 """The parts of each hook, in order."""
 

@@ -14,6 +14,7 @@ from minimlc.loops.llvm.kernel import link
 from minimlc.loops.values.dtypes import to_numpy
 from minimlc.loops.values.errors import BuildError
 from minimlc.loops.values.module import IRModule
+from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 from minimlc.machine.trial import tiles_permitted
 from minimlc.script import parse
@@ -23,6 +24,9 @@ from minimlc.services.runtime.library import Library
 from minimlc.services.runtime.memory import on_a_line
 from minimlc.services.sizes.kernels import family
 from minimlc.services.threads.parallel import symbols
+
+BUILDING = Hook[Any]("building")
+"""`build`, which is imported where something is built anew."""
 
 
 def load(path: str | os.PathLike[str]) -> Library:
@@ -118,7 +122,7 @@ def _family(
     members: Mapping[str, bytes],
 ) -> Callable[..., Any]:
     """A symbolic function with the instances that are there."""
-    building = import_module("minimlc.services.build")
+    building: Any = BUILDING.first
     libraries = {
         None if key is None else tuple(key): _loaded(members[f"{name}/{at}"], f"{name}/{at}")
         for at, key in enumerate(sizes)
@@ -129,5 +133,6 @@ def _family(
 
 def _rebuilt(mod: Callable[[], IRModule], target: Target) -> str:
     """LLVM's text, written anew: the file has object code alone."""
-    library: Library = import_module("minimlc.services.build").build(mod(), target)
+    building: Any = BUILDING.first
+    library: Library = building.build(mod(), target)
     return library.source("llvm")

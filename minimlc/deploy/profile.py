@@ -8,7 +8,6 @@ performance model for multicore architectures", CACM 52(4), 2009).
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -25,12 +24,15 @@ from minimlc.loops.values.errors import BuildError, CompileError
 from minimlc.loops.values.module import IRModule
 from minimlc.loops.values.names import UniqueNames
 from minimlc.loops.values.node import replace as with_fields
+from minimlc.loops.values.parts import Hook
 from minimlc.machine.peaks import Peaks, machine_peaks
 from minimlc.services.runtime.executable import Kernel, NativeGraph, SteppedGraph, perform
 from minimlc.services.runtime.library import Library
 from minimlc.services.runtime.timing import machine_text, seconds_text
 from minimlc.services.sizes.kernels import HalvedGraph, SymbolicGraph, SymbolicKernel
 from minimlc.services.threads.parallel import num_threads
+
+BUILDING = Hook[Any]("building")
 
 SECONDS, FEWEST, MOST = 0.3, 3, 200
 """A function is run for so long, but so many times at least and at most."""
@@ -192,7 +194,8 @@ def _alone(library: Library, call: Call) -> Callable[..., Any]:
     value, name = Var("value", call.type), UniqueNames(library.mod.functions).take("step")
     block = BindingBlock((Binding(value, with_fields(call, args=params)),), True)
     mod = library.mod.with_function(name, Function(params, (block,), value))
-    built: Library = import_module("minimlc.services.build").build(mod, library.target)
+    building: Any = BUILDING.first
+    built: Library = building.build(mod, library.target)
     return built[name]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from minimlc.composition import VERSION
 from minimlc.deploy.archive import CODE, CONSTANTS, MODULE, file_of, pack, zipped
 from minimlc.graphs.ir.nodes import Function
 from minimlc.graphs.plan import Plan, plan
@@ -96,7 +97,7 @@ def _check_steps(plans: dict[str, Plan]) -> None:
 def _machine(library: Library, text: str) -> dict[str, Any]:
     """What the code needs of a machine."""
     return {
-        "minimlc": import_module("minimlc").__version__,
+        "minimlc": VERSION,
         "triple": import_module("llvmlite.binding").get_process_triple(),
         "target": asdict(library.target),
         "threads": is_threaded(functions_of(library.mod)),

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -25,12 +26,14 @@ from minimlc.loops.schedule import Schedule
 from minimlc.loops.te import te
 from minimlc.loops.values.dtypes import is_float, to_numpy
 from minimlc.loops.values.module import IRModule
-from minimlc.loops.values.parts import room
+from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 from minimlc.machine.trial import tiles_permitted
 from minimlc.recipes.lowprec import UNITS
 from minimlc.recipes.matmul import matmul
 from minimlc.services.runtime.foreign import missing_features
+
+TENSOR_UNITS = Hook[Any]("tensor units")
 
 SIZES = (32, 48, 128)
 """Rows, columns and sums of the product that is tried: several tiles, and several steps."""
@@ -74,7 +77,7 @@ def _used(functions: Mapping[str, PrimFunc], have: frozenset[str]) -> list[str]:
     """The features to be tried for the tensor intrinsics in the functions."""
     blocks = chain.from_iterable(blocks_in(func.body) for func in functions.values())
     names = {dict(block.annotations).get("tensor_intrin") for block in blocks} - {None}
-    units = room("services.llvm.tensor_units") if names else None
+    units = TENSOR_UNITS.first if names else None
     if units is None:
         return []
     known = units.INSTRUCTIONS

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from functools import lru_cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minimlc import composition
 from minimlc.loops.ir.nodes import PrimFunc, substitute
 from minimlc.loops.proofs.wellformed import check_prim_func
 from minimlc.loops.schedule import Schedule
@@ -290,7 +290,7 @@ def _unlike(what: str, got: Any) -> TuneError:
 
 
 def _version() -> str:
-    return str(import_module("minimlc").__version__)
+    return composition.VERSION
 
 
 def _middle(group: list[Record]) -> Record:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from math import inf, isfinite
 from statistics import median
 from time import perf_counter
@@ -16,6 +15,7 @@ from minimlc.graphs.passes import default_pipeline
 from minimlc.loops.ir.nodes import PrimFunc
 from minimlc.loops.values.module import IRModule, run_passes
 from minimlc.loops.values.node import replace, structural_equal, structural_hash
+from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 from minimlc.recipes import CONSTANTS, SCHEDULED, constant_arguments
 from minimlc.tune.measure import Measures, check_arguments, measuring
@@ -23,6 +23,8 @@ from minimlc.tune.outcome import Trial, Tuned, check_ran
 from minimlc.tune.records import TuneError
 from minimlc.tune.search import EARLIEST, SEARCHED, Search, ending, finals, rounds, search
 from minimlc.tune.spaces import usual
+
+LIBRARIES_BY_CLOCK = Hook[Any]("libraries")
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
 AFTER = default_pipeline[len(BEFORE) + 1 :]
@@ -125,7 +127,8 @@ def search_model(
             few["seconds"] = seconds and seconds / 10
             judge = partial(_judged, few, ending(seconds, LIBRARIES))
             try:
-                mod = import_module("minimlc.services.dispatch").dispatch(mod, judge=judge)
+                by_clock: Any = LIBRARIES_BY_CLOCK.first
+                mod = by_clock.dispatch(mod, judge=judge)
             except KeyboardInterrupt:
                 few.clear()
             if not few:

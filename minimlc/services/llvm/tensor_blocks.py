@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import prod
+from typing import Any
 
 from minimlc.loops.ir.nodes import (
     Alloc,
@@ -32,7 +33,7 @@ from minimlc.loops.proofs.arith import constant_value, variables
 from minimlc.loops.schedule.tree import nest
 from minimlc.loops.values.errors import ScheduleError
 from minimlc.loops.values.node import walk
-from minimlc.loops.values.parts import room
+from minimlc.loops.values.parts import Hook
 from minimlc.services.equivalence.match import Mismatch, Operand, Statement, match, statement
 from minimlc.services.llvm.tensor_units import (
     INSTRUCTIONS,
@@ -44,7 +45,7 @@ from minimlc.services.llvm.tensor_units import (
     release,
 )
 
-intrinsics = room("services.tensor.intrin")
+intrinsics: Any = Hook[Any]("intrinsics' records").first
 
 TILE_SCOPE = "amx.tile"
 Use = tuple[Instruction, list[Operand]]

@@ -21,14 +21,15 @@ from minimlc.loops.proofs.ranges import Ranges
 from minimlc.loops.proofs.simplify import Simplifier
 from minimlc.loops.schedule.redirect import Redirect, to
 from minimlc.loops.values.node import Node, node, nodes_of
-from minimlc.loops.values.parts import room
+from minimlc.loops.values.parts import Hook
 from minimlc.services.checks.threads import SWIZZLED
 from minimlc.targets.gpu.lanes import quotient
 from minimlc.targets.gpu.launch import Axis, touches
 from minimlc.targets.gpu.places import is_swizzled
 from minimlc.targets.gpu.refusal import refused
 
-blocks, intrinsics = room("services.llvm.tensor_blocks"), room("services.tensor.intrinsics")
+blocks: Any = Hook[Any]("tensor blocks").first
+intrinsics: Any = Hook[Any]("intrinsics that come with the library").first
 
 LANES = 32
 """The threads of a warp; its tiles are used where they are all of axis X."""

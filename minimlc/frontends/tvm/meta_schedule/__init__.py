@@ -7,7 +7,7 @@ from typing import Any
 from minimlc.frontends.tvm.schedule import Schedule
 from minimlc.frontends.tvm.target import Target
 from minimlc.loops.schedule import Schedule as Value
-from minimlc.loops.values.parts import room
+from minimlc.loops.values.parts import Hook
 
 TuneConfig = SimpleNamespace
 
@@ -29,7 +29,7 @@ def tune_tir(
     start, space = Schedule(mod).value, options.get("space")
     given = {"space": space} if callable(space) else {}
     trials = getattr(options.get("config"), "max_trials_global", max_trials_global)
-    search: Any = room("tune")
+    search: Any = Hook[Any]("tuner").first
     found = search.search(start.mod, start.func_name, trials=trials, target=Target(target), **given)
     return Schedule.of(found.best)
 
