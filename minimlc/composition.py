@@ -122,7 +122,6 @@ PARTS = {
     "facts of functions": ("services.runtime.copies:READY",),
     "libraries": ("services.dispatch",),
     "building": ("services.build",),
-    "tensor intrinsics": ("services.tensor",),
     "intrinsics' records": ("services.tensor.intrin",),
     "intrinsics that come with the library": ("services.tensor.intrinsics",),
     "tensor blocks": ("services.llvm.tensor_blocks",),

@@ -41,11 +41,11 @@ A number goes down with the code. Where it is to go up, `docs/decisions.md` says
 AROUND = {
     "__init__.py": 187,
     "apart": 583,
-    "composition.py": 158,
+    "composition.py": 157,
     "datasets.py": 163,
     "deploy": 626,
     "exercise.py": 203,
-    "frontends": 1009,
+    "frontends": 1001,
     "gpusim": 846,
     "homework": 2269,
     "machine": 487,

@@ -11,7 +11,7 @@ from minimlc.loops.ir import nodes
 from minimlc.loops.ir.functions import FUNCTIONS
 from minimlc.loops.te import te
 from minimlc.loops.values.errors import ScheduleError
-from minimlc.loops.values.parts import Hook
+from minimlc.services.tensor import register_intrin
 
 _NAMED = {name: getattr(nodes, node) for name, node in rows(__file__).items()}
 """The nodes of the loop IR, by TVM's names."""
@@ -34,4 +34,4 @@ class TensorIntrin:
     @staticmethod
     def register(name: str, desc: Any, impl: Any, override: bool = False) -> Any:
         """Enter an intrinsic under a name, for `sch.tensorize`."""
-        return Hook[Any]("tensor intrinsics").first.register_intrin(name, desc, impl)  # type: ignore[union-attr]
+        return register_intrin(name, desc, impl)
