@@ -2,7 +2,7 @@
 # make test     sets up .venv and runs lint, format, types, every test, and `make masked`
 # make masked   what depends on the CPU, on hosts that hide part of what theirs has
 # make lab      JupyterLab on the chapters
-# make bench    minimlc and its peers side by side, and the README's table of figures
+# make bench    minimlc and its peers side by side, and the tables of figures
 # make refresh  re-executes the chapters in place and stores their outputs
 #
 # PYTHON chooses the interpreter (3.11 or newer), VENV the folder of the environment.

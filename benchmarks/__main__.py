@@ -36,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def _options(arguments: list[str] | None) -> argparse.Namespace:
-    every = {**NAMES, ALL: "each in a process of its own; then the README's table"}
+    every = {**NAMES, ALL: "each in a process of its own; then the tables of figures"}
     listed = "\n".join(f"  {name:13}{text}" for name, text in every.items())
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",

@@ -24,7 +24,7 @@ SUMS: Sequence[Shape] = (
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
-    """The targets of the table in the README."""
+    """The targets of the table of figures."""
     with contest("matmul", thread_count, repeat) as found:
         shapes = [*((n, n, n) for n in SQUARE), *SKINNY]
         results = [single(found, shape) for shape in shapes]

@@ -1,8 +1,10 @@
-"""The README's table of figures, from the results that are kept: the end of `make bench`."""
+"""The table of figures beside the results, and ten rows of it in the README, from the results that
+are kept: the end of `make bench`.
+"""
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,21 @@ from benchmarks.report import Claim, Table, aligned
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- figures:begin -->", "<!-- figures:end -->"
+CHOSEN = (
+    ("f32 matmul 1024³", "numpy"),
+    ("f32 matmul 1024³", "torch"),
+    ("int8 matmul 1024³", "torch"),
+    ("conv2d 56×56×64→64 3×3", "torch"),
+    ("softmax, 1024×1024 float32", "jax"),
+    ("attention, 1 × 8 heads, 512 positions, width 64", "jax"),
+    ("cold build of the digits MLP", ""),
+    ("4 transformer blocks", "onnxruntime"),
+    ("ResNet-18", "onnxruntime"),
+    ("tuned product 1024³, by the best library", ""),
+)
+"""The rows of the README: the work, and the peer if there is one."""
 HEADER = ["work", "peer", "asked", "measured", "rate", "of measured peak"]
+NO_PEER = "–"
 ALIKE = 3
 """So many claims of the same limit about different things are shown by the worst of them."""
 
@@ -31,18 +47,36 @@ def text(results: Sequence[dict[str, Any]]) -> str:
     return "\n\n".join([aligned([HEADER, *rows]), *below])
 
 
+def chosen(results: Sequence[dict[str, Any]]) -> str:
+    """Where the rows of the README were measured, and the table of these rows. Raises `ValueError`
+    if one of them is missing.
+    """
+    found = {(row[0], row[1]): (row, result) for result in results for row in rows_of(result)}
+    keys = [(work, peer or NO_PEER) for work, peer in CHOSEN]
+    for work, peer in keys:
+        if (work, peer) not in found:
+            raise ValueError(f'no row "{work}" with the peer {peer}')
+    ran: dict[str, dict[str, None]] = {}
+    for key in keys:
+        machine, name = found[key][1]["machine"], found[key][1]["benchmark"]
+        link = f"[{name}](benchmarks/results/{name}.md)"
+        ran.setdefault(f"{machine['cpu']}, {machine['cores']} cores", {})[link] = None
+    where = " and on ".join(f"{machine} ({', '.join(names)})" for machine, names in ran.items())
+    return f"Measured on {where}:\n\n{aligned([HEADER, *(found[key][0] for key in keys)])}"
+
+
 def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
     """The rows of one benchmark: its claims; its contests, where nothing is claimed of them."""
     claims = claims_of(result)
     for claim in worst(claims):
-        peer = claim.peer or "–"
-        share = f"{claim.share:.0%}" if claim.share is not None else ""
+        peer = claim.peer or NO_PEER
+        share = f"{claim.share:.0%}" if claim.share else ""
         asked = claim.bound() if claim.holds or not claim.unless else f"({claim.bound()})"
         yield [claim.text, peer, asked, claim.figure(), claim.rate, share]
     for table in () if claims else tables_of(result):
         found = Result(table, {row.name: row.median for row in table.rows})
         for claim in found.claim(0.0):
-            share = f"{claim.share:.0%}" if claim.share is not None else ""
+            share = f"{claim.share:.0%}" if claim.share else ""
             yield [table.title, claim.peer, "–", claim.figure(), claim.rate, share]
 
 
@@ -114,13 +148,22 @@ def insert(document: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
-def main(names: Iterable[str], readme: Path = ROOT / "README.md") -> int:
-    """Print the table and put it into the README; the exit status."""
-    table = text(load(names))
-    print(table)
+def main(
+    names: Iterable[str], full: Path = RESULTS / "README.md", readme: Path = ROOT / "README.md"
+) -> int:
+    """Print the table, put it beside the results and its chosen rows into the README; the exit
+    status.
+    """
+    results = load(names)
+    print(text(results))
+    return max(_refresh(full, lambda: text(results)), _refresh(readme, lambda: chosen(results)))
+
+
+def _refresh(page: Path, table: Callable[[], str]) -> int:
     try:
-        readme.write_text(insert(readme.read_text("utf-8"), table), encoding="utf-8")
+        page.write_text(insert(page.read_text("utf-8"), table()), encoding="utf-8")
     except ValueError as error:
-        print(f"{readme.name} is left as it was: {error}", file=sys.stderr)
+        where = page.relative_to(ROOT) if page.is_relative_to(ROOT) else page.name
+        print(f"{where} is left as it was: {error}", file=sys.stderr)
         return 1
     return 0

@@ -351,17 +351,63 @@ TABLE = """\
 some CPU, 2 cores (fma). Measured peaks of one core: float32 GFLOP/s 104."""
 
 
-def test_the_table_goes_between_its_markers(tmp_path, monkeypatch, capsys):
-    readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{summary.BEGIN}\nold\n{summary.END}\nafter\n", encoding="utf-8")
+CHOSEN = """\
+Measured on some CPU, 2 cores ([matmul](benchmarks/results/matmul.md)):
+
+| work    | peer |   asked | measured | rate | of measured peak |
+| ------- | ---: | ------: | -------: | ---: | ---------------: |
+| \\|err\\| |    – |     ≤ 1 |        1 |      |                  |
+| tiles   |    – | (≥ 9 ×) |      5 × |      |                  |"""
+
+
+def test_the_rows_of_the_readme_and_their_machines(monkeypatch):
+    monkeypatch.setattr(summary, "CHOSEN", (("|err|", ""), ("tiles", "")))
+    assert summary.chosen(results()) == CHOSEN
+    one, other = results()
+    other["machine"]["cpu"] = "another CPU"
+    other["tables"][0]["title"] = "other work"
+    monkeypatch.setattr(summary, "CHOSEN", (("tiles", ""), ("other work", "torch")))
+    assert summary.chosen([one, other]).startswith(
+        "Measured on some CPU, 2 cores ([matmul](benchmarks/results/matmul.md)) "
+        "and on another CPU, 2 cores ([transpose](benchmarks/results/transpose.md)):\n\n| work "
+    )
+
+
+def test_a_row_of_the_readme_that_is_gone_is_an_error(monkeypatch):
+    monkeypatch.setattr(summary, "CHOSEN", (("tiles", ""), ("some work", "numpy")))
+    with pytest.raises(ValueError, match='no row "some work" with the peer numpy'):
+        summary.chosen(results())
+
+
+def test_the_tables_go_between_their_markers(tmp_path, monkeypatch, capsys):
+    full, readme = tmp_path / "full.md", tmp_path / "README.md"
+    page = "before\n{}\n{}\n{}\nafter\n"
+    for path in (full, readme):
+        path.write_text(page.format(summary.BEGIN, "old", summary.END), encoding="utf-8")
     monkeypatch.setattr(summary, "load", lambda names: results())
-    assert summary.main(["matmul"], readme) == 0
-    again = readme.read_text(encoding="utf-8")
-    assert again == f"before\n{summary.BEGIN}\n{TABLE}\n{summary.END}\nafter\n"
-    readme.write_text("no place\n")
-    assert summary.main(["matmul"], readme) == 1
-    assert "README.md is left as it was" in capsys.readouterr().err
-    assert readme.read_text() == "no place\n"
+    monkeypatch.setattr(summary, "CHOSEN", (("|err|", ""), ("tiles", "")))
+    assert summary.main(["matmul"], full, readme) == 0
+    for path, table in ((full, TABLE), (readme, CHOSEN)):
+        assert path.read_text(encoding="utf-8") == page.format(summary.BEGIN, table, summary.END)
+    full.write_text("no place\n")
+    monkeypatch.setattr(summary, "CHOSEN", (("gone", ""),))
+    before = readme.read_text(encoding="utf-8")
+    assert summary.main(["matmul"], full, readme) == 1
+    said = capsys.readouterr().err
+    assert "full.md is left as it was: no <!--" in said
+    assert 'README.md is left as it was: no row "gone"' in said
+    assert full.read_text() == "no place\n"
+    assert readme.read_text(encoding="utf-8") == before
+
+
+def test_the_tables_that_are_kept_are_those_of_the_results():
+    results = summary.load(command.NAMES)
+    for path, table in (
+        (summary.RESULTS / "README.md", summary.text(results)),
+        (summary.ROOT / "README.md", summary.chosen(results)),
+    ):
+        page = path.read_text(encoding="utf-8")
+        assert summary.insert(page, table) == page, "python -m benchmarks all writes the tables"
 
 
 def test_all_run_one_after_the_other(monkeypatch):
