@@ -28,10 +28,10 @@ RINGS = {
     "loops/math": 521,
     "loops": 57,
     "loops/proofs": 2728,
-    "loops/schedule": 2341,
+    "loops/schedule": 2342,
     "loops/te": 523,
     "loops/text": 1793,
-    "loops/values": 1213,
+    "loops/values": 1211,
 }
 """The folders of the two rings, and how many lines of code each may have.
 
@@ -49,7 +49,7 @@ AROUND = {
     "gpusim": 846,
     "homework": 2269,
     "machine": 487,
-    "recipes": 2677,
+    "recipes": 2680,
     "script.py": 12,
     "services/arrays": 888,
     "services/build.py": 269,

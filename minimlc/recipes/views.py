@@ -40,12 +40,9 @@ def worth_threads(work: int, target: Target, each: int = ELEMENTS) -> bool:
 
 
 class Draft(Schedule):
-    """A schedule with the questions that recipes ask of it, and the steps that several take. What
-    its steps claim is proven at the end, as a whole.
-    """
+    """A schedule with the questions that recipes ask of it, and the steps that several take."""
 
     __slots__ = ()
-    proves = False
 
     def block(self, name: str) -> Block:
         """The block of that name."""
@@ -146,16 +143,19 @@ def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: l
     return sch.in_registers(sch.loops_below(copy, around))
 
 
-class Careful(Draft):
-    """A draft each of whose steps proves what it claims."""
+def proving(sch: S, proves: bool) -> S:
+    """The same schedule, whose steps prove what they claim, or leave that to the end."""
+    if sch.proves == proves:
+        return sch
+    fields = {name: getattr(sch, name) for name in FIELDS} | {"proves": proves}
+    return object.__new__(type(sch))._fill(*fields.values())
 
-    __slots__ = ()
-    proves = True
 
-
-def carefully(sch: S, steps: Callable[..., Any]) -> S:
+def carefully(sch: S, steps: Callable[[S], S]) -> S:
     """What `steps` make of a schedule, each of them proven."""
-    return _as_kind(type(sch), steps(sch if sch.proves else _as_kind(Careful, sch)))
+    start = proving(sch, True)
+    result = steps(start)
+    return sch if result is start else proving(result, sch.proves)
 
 
 def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., Any]:
@@ -180,17 +180,17 @@ def _planned(plan: Callable[..., Draft], draft: Draft, *args: Any) -> Draft:
     """What a plan makes, proven as a whole. Where it is not, or a step goes wrong, once more with a
     proof after each step: then the first that is not proven is refused, or another way is taken.
     """
+    start = proving(draft, False)
     try:
-        result = plan(draft, *args)
-        if result is not draft:
-            proven(result.func)
-        return result
+        result = plan(start, *args)
+        if result is start:
+            return draft
+        proven(result.func)
+        return proving(result, draft.proves)
     except Exception as error:  # a step that should have been refused may break any other
         if isinstance(error, ScheduleError) and error.code == NO_FIT:
             raise
-    careful = _as_kind(Careful, draft)
-    result = plan(careful, *args)
-    return draft if result is careful else result
+    return carefully(draft, lambda start: plan(start, *args))
 
 
 def _as_kind(kind: type[S], sch: Schedule) -> S:

@@ -8,7 +8,7 @@ import pytest
 import minimlc as mlc
 from minimlc.loops.schedule import PRIMITIVES, finish
 from minimlc.loops.schedule.finish import proven
-from minimlc.recipes.views import Draft
+from minimlc.recipes.views import Draft, proving
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
 from tests.schedule.programs import MatmulRelu
@@ -145,7 +145,7 @@ def test_what_a_schedule_says_of_its_blocks():
 
 
 def test_what_is_noted_is_proven_as_it_was_without_the_note(monkeypatch):
-    draft = Draft(SCH.mod, check=False)
+    draft = proving(Draft(SCH.mod, check=False), False)
     right = draft.parallel("i")
     noted = right.annotate("j", "note", 1).annotate("j", "more", 2)
     wrong = draft.parallel("k").annotate("j", "note", 1).annotate("j", "more", 2)
@@ -154,6 +154,16 @@ def test_what_is_noted_is_proven_as_it_was_without_the_note(monkeypatch):
     assert proven(right.func) is right.func
     monkeypatch.setattr(finish, "check_blocks", None)
     assert proven(noted.func) is proven(noted.func) is noted.func
+
+
+def test_only_what_is_asked_to_leaves_its_claims_open():
+    """A space of the user's is given a draft: its steps are refused like any other's."""
+    refuses("E104", lambda: Draft(SCH.mod, check=False).vectorize("k"), "k=0 and k=1")
+    draft = Draft.trusting(SCH.mod, SCH.func_name)
+    refuses("E104", lambda: draft.split("i", [2, None]).parallel("k"), "k=0 and k=1")
+    left_open = proving(draft, False).vectorize("k")
+    refuses("E104", lambda: proven(left_open.func), "k=0 and k=1")
+    refuses("E104", lambda: proving(left_open, True).split("i", [2, None]), "k")
 
 
 def test_any_number_of_notes_is_proven():

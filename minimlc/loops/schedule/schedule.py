@@ -54,7 +54,7 @@ class NotSeveral(ScheduleError, TypeError):
 NOTICES = Hook[Callable[[str, str, FrameType], None]]("notices")
 """What takes notice of a step: its method, the call as text, and where that was made."""
 
-FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance")
+FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance", "proves")
 
 
 class Schedule:
@@ -71,8 +71,6 @@ class Schedule:
 
     __slots__ = ("__weakref__", *FIELDS)
     usual_net: ClassVar[Net] = Net()
-    proves: ClassVar[bool] = True
-    """Whether each step proves what it claims."""
     mod: IRModule
     func_name: str
     check: bool
@@ -81,6 +79,8 @@ class Schedule:
     _verdict: Verdict
     _net: Net
     chance: Chance | None
+    proves: bool
+    """Whether each step proves what it claims; else who asked for the steps does."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class Schedule:
         steps = (Step("start", mod, 0.0),)
         verdict = VERIFIED if check else UNCHECKED
         chance = None if key is None is decisions else _chance(key, decisions or {})
-        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net, chance)
+        self._fill(mod, name, check, Trace(), steps, verdict, net or self.usual_net, chance, True)
         check_prim_func(name, self.func)
 
     def _fill(self, *values: Any) -> Self:
@@ -127,7 +127,7 @@ class Schedule:
     def trusting(cls, mod: IRModule, func: str, chance: Chance | None = None) -> Self:
         """An unchecked schedule of a function that passes made, and that is verified after them."""
         start = (Step("start", mod, 0.0),)
-        values = (mod, func, False, Trace(), start, UNCHECKED, cls.usual_net, chance)
+        values = (mod, func, False, Trace(), start, UNCHECKED, cls.usual_net, chance, True)
         return object.__new__(cls)._fill(*values)
 
     @property
@@ -204,9 +204,10 @@ class Schedule:
         if self.check:
             first = self._steps[0].mod
             verdict = self._net.check(first, after, self.func_name, label, trace, verdict)
-        values = (mod, self.func_name, self.check, trace, steps, verdict, self._net, self.chance)
         _TAKEN.setdefault(self, deque(maxlen=MOST_TAKEN)).append((name, arguments))
-        return object.__new__(type(self))._fill(*values)
+        kept = (self._net, self.chance, self.proves)
+        new = object.__new__(type(self))
+        return new._fill(mod, self.func_name, self.check, trace, steps, verdict, *kept)
 
     def blocks(self) -> list[str]:
         """The names of the blocks, outer before inner, in program order."""

@@ -36,12 +36,10 @@ def raise_recursion_limit(levels: int) -> None:
             sys.setrecursionlimit(frames)
 
 
-def at_fork(
-    *, before: Callable[[], object] | None = None, after_in_child: Callable[[], object]
-) -> None:
+def at_fork(after_in_child: Callable[[], object], before: Callable[[], object] = bool) -> None:
     """Have functions called where this process forks: a child has none of its threads."""
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=before or (lambda: None), after_in_child=after_in_child)
+        os.register_at_fork(before=before, after_in_child=after_in_child)
 
 
 class _Nested:

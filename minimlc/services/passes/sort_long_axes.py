@@ -118,7 +118,7 @@ class _Sorted(Mutator):
                 new = Tuple(tuple([self.by_programs(field, done) for field in fields]))
             case TupleGetItem(tuple=whole):
                 new = replace(value, tuple=self.by_programs(whole, done))
-            case _:  # variables and constants
+            case _:  # other nodes: nothing is inside them
                 pass
         return done.setdefault(value, new)
 
