@@ -12,13 +12,21 @@ from minimlc.frontends.tvm.relax.expr_functor import PyExprMutator
 from minimlc.frontends.tvm.relax.operators import op as op
 from minimlc.frontends.tvm.runtime import VirtualMachine
 from minimlc.graphs.ir import nodes
-from minimlc.graphs.ir import nodes as ir
+from minimlc.graphs.ir.nodes import (
+    Constant,
+    Expr,
+    Function,
+    TensorType,
+    TupleGetItem,
+    TupleType,
+    Var,
+)
 from minimlc.graphs.ops import call_op
 from minimlc.script import R
 
 const, call_tir, call_dps_packed, vm_build = R.const, R.call_tir, R.call_dps_packed, vm
-DataflowVar, VarBinding = ir.Var, nodes.Binding
-TensorStructInfo, TupleStructInfo, StructInfo = ir.TensorType, ir.TupleType, ir.TensorType
+DataflowVar, VarBinding = Var, nodes.Binding
+TensorStructInfo, TupleStructInfo, StructInfo = TensorType, TupleType, TensorType
 BindingBlock = DataflowBlock = nodes.BindingBlock
 
 
@@ -34,7 +42,7 @@ class Tuple(metaclass=Alias):
 
     kind = nodes.Tuple
 
-    def __new__(cls, fields: Iterable[ir.Expr]) -> nodes.Tuple:  # type: ignore[misc]
+    def __new__(cls, fields: Iterable[Expr]) -> nodes.Tuple:  # type: ignore[misc]
         return nodes.Tuple(tuple(fields))
 
 
