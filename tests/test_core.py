@@ -31,7 +31,7 @@ RINGS = {
     "loops/schedule": 2342,
     "loops/te": 523,
     "loops/text": 1793,
-    "loops/values": 1211,
+    "loops/values": 1212,
 }
 """The folders of the two rings, and how many lines of code each may have.
 

@@ -215,7 +215,7 @@ HARDWARE = Hook[Callable[[Mapping[str, PrimFunc], Target], Target]]("hardware")
 
 
 def _builder(target: str) -> Builder:
-    """What builds for a target: LLVM is the core's, the others have rooms of their own."""
+    """What builds for a target: LLVM is the first ring's, the others are in `targets`."""
     if target == "llvm":
         return _build_native
     if target in _ENTERED:

@@ -363,6 +363,7 @@ LEGAL = {
     "the module's function": (
         "importlib.import_module('minimlc.graphs.passes.legalize').legalize(graph)"
     ),
+    "by its former name": "importlib.import_module('minimlc.passes.legalize').legalize(graph)",
     "the pipeline": "mlc.run_passes(graph, mlc.passes.default_pipeline)",
     "build": "mlc.build(graph, recipes=False).mod",
     "from the package": "__import__('minimlc').passes.legalize(graph)",

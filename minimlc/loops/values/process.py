@@ -62,16 +62,17 @@ class _Nested:
         if not SPEEDS_UP:
             yield
             return
+        entered = False  # an interrupt may come before that
         try:
             with self._lock:
-                self._inside += 1
+                self._inside, entered = self._inside + 1, True
                 if self._inside == 1:
                     self._before = self.begin()
             yield
         finally:
             with self._lock:
-                self._inside -= 1
-                if self._inside == 0:
+                self._inside -= entered
+                if entered and self._inside == 0:
                     self.end(self._before)
 
 

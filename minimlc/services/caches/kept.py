@@ -1,7 +1,7 @@
 """What a build of a module with operators leaves for the next one, so that no pass runs again.
 
 An entry says how the functions are called, which object code they are, and where each constant
-comes from: it is one of the module's, a copy of one of those (`tir.analysis.copies`), or small and
+comes from: it is one of the module's, a copy of one of those (`runtime.copies`), or small and
 written down. The entry's name is made from all that decided it: the module with its names and
 constants, the target, and the source of all that compiles.
 """

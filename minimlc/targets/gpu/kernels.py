@@ -3,7 +3,7 @@
 Each top-level statement is a kernel. A loop bound to an axis becomes one value of that axis; where
 only some axes are bound, the first thread of the others does the work. Barriers stand where threads
 of a block meet in memory: a program that `bind` accepts has such places only between nests that
-threads run one after the other, and around what they fetch together (see `tir.analysis.threads`).
+threads run one after the other, and around what they fetch together (`checks.threads`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
