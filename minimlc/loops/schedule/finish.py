@@ -1,4 +1,4 @@
-"""What ends every primitive: the result simplified, and all it claims proven anew."""
+"""The end of most primitives: the result simplified, and its claims noted, to be proven anew."""
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
@@ -134,9 +134,13 @@ def _simplified_guard(guard: ir.Expr | None, ranges: Ranges) -> ir.Expr | None:
 
 
 def finish(func: ir.PrimFunc, code: str = "", hint: str = "") -> ir.PrimFunc:
-    """A transformed function with its indices simplified: all that it claims is to be proven anew.
+    """A transformed function with its indices simplified, and a note that its claims are to be
+    proven: scopes of buffers, ranges, kinds of axes, independence of concurrent loops. That serial
+    iterations may change their order, that an init comes first, or that values stay the same is
+    not among them: a rule's guards see to it.
 
-    Refused where a proof is not found, with `code` and `hint` or those of what is not proven.
+    The proof runs where the decorated primitive returns; where a schedule leaves claims open, its
+    caller asks for it by `proven`. It refuses with `code` and `hint`, or with those of what fails.
     """
     parts = top_statements(func)
     new = unchanged(parts, [*map(_simplified, parts)])

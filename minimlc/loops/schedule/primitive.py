@@ -1,4 +1,4 @@
-"""The table of primitives. Each enters itself where it is defined: a file of its own is enough."""
+"""The table of primitives. Each enters itself when its file is imported."""
 
 from collections import ChainMap
 from collections.abc import Callable, Mapping
@@ -39,7 +39,7 @@ PRIMITIVES: dict[str, Rule] = {}
 """Each primitive's rule: PrimFunc -> PrimFunc, by name. What it claims is proven at once."""
 
 UNPROVEN: dict[str, Rule] = {}
-"""The same rules, whose results' claims are left to who applies them."""
+"""The same rules, whose results' claims are left to the caller, who asks `finish.proven`."""
 
 SAMPLES: dict[str, Rule] = {}
 """What only decides, by chance (`schedule.sampling`), in the form of a primitive."""
@@ -98,7 +98,11 @@ def claim(func: PrimFunc, proof: Callable[[PrimFunc], object]) -> PrimFunc:
 
 
 def primitive(*, keeps_order: bool) -> Callable[[R], R]:
-    """Decorates a rule: it becomes a method of `Schedule` and a function of modules."""
+    """Decorates a rule: it becomes a method of `Schedule` and a function of modules.
+
+    `keeps_order`: every reduction takes its values in the same order as before, so floats must
+    agree to the bit; False where that is not sure.
+    """
 
     def enter(rule: R) -> R:
         name = rule.__name__

@@ -80,7 +80,7 @@ class Schedule:
     _net: Net
     chance: Chance | None
     proves: bool
-    """Whether each step proves what it claims; else who asked for the steps does."""
+    """Whether each step proves what it claims; else the caller does, by `finish.proven`."""
 
     def __init__(
         self,
