@@ -1,6 +1,7 @@
 """Modules and functions as values with attributes, and the ways to write them."""
 
 import copy
+import os
 import subprocess
 import sys
 
@@ -167,3 +168,46 @@ def test_after_a_pause_the_collector_need_not_look_at_once():
     """In a process of its own: pytest's have frozen what was there."""
     done = subprocess.run([sys.executable, "-c", PAUSED], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+FORKED = """
+import gc, os
+from minimlc.loops.values import process
+
+process.YOUNG = process.OLD = 0
+
+
+class Builder:
+    def __init__(self):
+        self.me = self
+
+    def __del__(self):
+        with process.collector_paused():  # as a finalizer that builds
+            print("inside", flush=True)
+
+
+with process.collector_paused():
+    Builder()
+assert gc.isenabled()
+with process.collector_paused():
+    child = os.fork()
+    if child == 0:
+        started = gc.isenabled()
+    else:
+        os.waitpid(child, 0)
+if child == 0:
+    with process.collector_paused():
+        paused = not gc.isenabled()
+    print(started, paused, gc.isenabled(), flush=True)
+    os._exit(0)
+assert gc.isenabled()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks there")
+def test_finalizers_and_forks_inside_a_pause():
+    """Neither waits for the pause to end, nor leaves the collector off."""
+    command = [sys.executable, "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "inside\nTrue True True\n"

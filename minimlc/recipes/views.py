@@ -145,10 +145,7 @@ def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: l
 
 def proving(sch: S, proves: bool) -> S:
     """The same schedule, whose steps prove what they claim, or leave that to the end."""
-    if sch.proves == proves:
-        return sch
-    fields = {name: getattr(sch, name) for name in FIELDS} | {"proves": proves}
-    return object.__new__(type(sch))._fill(*fields.values())
+    return sch if sch.proves == proves else _copied(type(sch), sch, proves=proves)
 
 
 def carefully(sch: S, steps: Callable[[S], S]) -> S:
@@ -195,9 +192,13 @@ def _planned(plan: Callable[..., Draft], draft: Draft, *args: Any) -> Draft:
 
 def _as_kind(kind: type[S], sch: Schedule) -> S:
     """The same schedule as one of that class."""
-    if type(sch) is kind:
-        return sch
-    return object.__new__(kind)._fill(*[getattr(sch, name) for name in FIELDS])
+    return sch if type(sch) is kind else _copied(kind, sch)
+
+
+def _copied(kind: type[S], sch: Schedule, **changes: Any) -> S:
+    """A schedule with the fields of another, but for some."""
+    fields = {name: getattr(sch, name) for name in FIELDS} | changes
+    return object.__new__(kind)._fill(*fields.values())
 
 
 def check_schedule(sch: Schedule) -> None:

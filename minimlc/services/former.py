@@ -4,9 +4,18 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import find_spec, spec_from_loader
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
 from types import ModuleType
+
+from minimlc.loops.values.parts import is_there
+
+TOP = (
+    *("arguments", "constants", "contents", "depth", "display", "dtypes", "errors", "files"),
+    *("explain", "kinds", "literals", "memory", "module", "names", "node", "parts", "printer"),
+    *("polynomials", "registry", "run", "sizes", "specialize", "target", "verify"),
+)
+"""Modules of the package itself that have moved."""
 
 PLACES = {
     "": "loops.values loops.ir loops loops.proofs loops.interpreter graphs.ir services.runtime "
@@ -32,13 +41,15 @@ PLACES = {
 def new_name(name: str) -> str | None:
     """What a module that has moved is called now; None for any other name."""
     old = name.removeprefix("minimlc.")
+    package, _, last = old.rpartition(".")
     if old in PLACES:
         return f"minimlc.{PLACES[old].split()[0]}"
-    package, _, last = old.rpartition(".")
-    if not package and PathFinder.find_spec(name, sys.modules["minimlc"].__path__):
-        return None
-    names = [f"minimlc.{place}.{last}" for place in PLACES.get(package, "").split()]
-    return next(filter(find_spec, names), None)
+    if package not in PLACES:  # below a package that has moved as a whole
+        above = new_name(f"minimlc.{package}")
+        return f"{above}.{last}" if above else None
+    places = PLACES[package].split() if package or last in TOP else []
+    names = [f"{place}.{last}" for place in places]
+    return next((f"minimlc.{found}" for found in names if is_there(found)), None)
 
 
 class Former(Loader, MetaPathFinder):

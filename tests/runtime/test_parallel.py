@@ -403,3 +403,14 @@ def test_what_is_asked_of_a_runtime_before_a_fork(monkeypatch):
         parallel.minds_forks(Gnu())
     assert len(parallel._RUNTIMES) == 2
     parallel._before_fork()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupted_loop_inside_is_no_success(threads, monkeypatch):
+    """Its status is -1, which a pool must not take for less than 0."""
+    monkeypatch.setattr(parallel._threads, "value", threads)
+    task = parallel.Task(lambda context, begin, end: -1)
+    for _ in range(2):
+        status = ctypes.c_int32(7)
+        parallel.pool_run(parallel._address(task), 0, 8, ctypes.addressof(status))
+        assert status.value == 0

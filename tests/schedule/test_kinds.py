@@ -8,6 +8,7 @@ import pytest
 import minimlc as mlc
 from minimlc.loops.schedule import PRIMITIVES, finish
 from minimlc.loops.schedule.finish import proven
+from minimlc.loops.schedule.primitive import settled
 from minimlc.recipes.views import Draft, proving
 from tests.corpus.test_corpus import assert_right
 from tests.helpers import refuses
@@ -164,6 +165,13 @@ def test_only_what_is_asked_to_leaves_its_claims_open():
     left_open = proving(draft, False).vectorize("k")
     refuses("E104", lambda: proven(left_open.func), "k=0 and k=1")
     refuses("E104", lambda: proving(left_open, True).split("i", [2, None]), "k")
+
+
+def test_a_claim_that_was_refused_is_refused_again():
+    """Also by a step that returns what it was given."""
+    left_open = proving(Draft(SCH.mod, check=False), False).vectorize("k")
+    for _ in range(2):
+        refuses("E104", lambda: settled(left_open.func), "k=0 and k=1")
 
 
 def test_any_number_of_notes_is_proven():

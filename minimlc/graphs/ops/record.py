@@ -63,9 +63,7 @@ class Op(NamedTuple):
         """
         if _flat(tensors):
             return self._values(tensors, attrs)
-        if any(
-            isinstance(tensor, ir.Expr) for tensor in (tensors[0] if self.variadic else tensors)
-        ):
+        if any(isinstance(x, ir.Expr) for t in tensors for x in (t if self.variadic else (t,))):
             return self.call(tensors, attrs)
         return self.meaning(*tensors, **{**dict(self.attrs), **attrs})
 
@@ -386,7 +384,7 @@ def composite(
 
     The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
     operators, numbers, and other records. One that uses nothing else can be read over graph
-    expressions, too (`passes.unroll_recurrent`). `rounds=False` if it rounds once at the most.
+    expressions, too (`unroll_recurrent`). `rounds=False` if it rounds once at the most.
     `more` are fields of `Op`.
     """
     return primitive(name, dtypes, formula, doc, table, rounds=rounds, **more)(formula)

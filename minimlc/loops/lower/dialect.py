@@ -1,7 +1,7 @@
 """Scalar operations that a target lacks, written out in those that it has.
 
 A back-end spells about 25 machine operations. What the loop IR's operators mean beyond those (which
-way `//` rounds, NaN in `max`, shifts that go too far, 16-bit floats, exp) is in `tir.math.scalars`,
+way `//` rounds, NaN in `max`, shifts that go too far, 16-bit floats, exp) is in `math.scalars`,
 once.
 """
 
@@ -30,7 +30,7 @@ class Dialect(NamedTuple):
     `computed_in(operation, dtype)` is the dtype in which it computes an operation on operands of a
     dtype: this one where it has the operation (as an instruction, an operator or a function); a
     wider one, whose result is rounded; or "" where the definition is to be written out, with a
-    `Let` for each value that it names. `tir.math.scalars.operation` gives the operations' names.
+    `Let` for each value that it names. `math.scalars.operation` gives the operations' names.
     With `approximate`, functions in float32 are our own polynomials, not a library's.
     """
 

@@ -18,27 +18,8 @@ import math
 from functools import cache, partial
 
 from minimlc.loops.ir.nodes import Expr, as_expr, binary, intrin, select, unary
-from minimlc.loops.math.float_steps import (
-    EXP,
-    LN2_HIGH,
-    LN2_LOW,
-    LOG2_E,
-    ROUND,
-    SIGN,
-    Define,
-    Program,
-    Writer,
-    at_least,
-    at_most,
-    bits_of,
-    f32,
-    horner,
-    muladd,
-    number_of,
-    power_of_two,
-    with_sign,
-    written,
-)
+from minimlc.loops.math import float_steps as steps
+from minimlc.loops.math.float_steps import with_sign
 
 ULP_BOUNDS = {
     "exp": 1.5,
@@ -100,7 +81,7 @@ _GELU_FAR = (
 _GELU_BEND, _GELU_END_BITS = 0.6, 0x41666666
 """From 14.4 on all is zero, or x."""
 # (2 - s - 2 * e**(-s / 2)) / s**2.
-_GELU_EXP = tuple(-0.5 * (-0.5) ** n * coefficient for n, coefficient in enumerate(EXP))
+_GELU_EXP = tuple(-0.5 * (-0.5) ** n * coefficient for n, coefficient in enumerate(steps.EXP))
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 in r**2, |r| <= pi/4: 4e-9, 1.2e-10.
 _SIN = (-0.166666552, 0.00833218731, -0.000195178945)
 _COS = (0.0416666456, -0.00138873095, 2.44323292e-05)
@@ -112,126 +93,128 @@ _REDUCED = 4096 * math.pi / 2
 """Larger arguments of sin and cos are rare, and left to the C library."""
 
 
-def _exp(write: Writer, x: Expr) -> Expr:
+def _exp(write: steps.Writer, x: Expr) -> Expr:
     """2**n * e**r with n the whole number nearest to x / ln 2."""
     return write.exponential(write.between("clamped", x, -104.0, 89.0))
 
 
-def _log(write: Writer, x: Expr) -> Expr:
+def _log(write: steps.Writer, x: Expr) -> Expr:
     """e * ln 2 + ln m, where x is 2**e * m."""
     e, m = write.split(x)
     f = write.let("f", m - 1.0)
-    low = write.let("low", muladd(f * f, horner(_LOG, f), e * LN2_LOW))
-    return _logarithm(write, x, muladd(e, LN2_HIGH, f + low))
+    low = write.let("low", steps.muladd(f * f, steps.horner(_LOG, f), e * steps.LN2_LOW))
+    return _logarithm(write, x, steps.muladd(e, steps.LN2_HIGH, f + low))
 
 
-def _log2(write: Writer, x: Expr) -> Expr:
+def _log2(write: steps.Writer, x: Expr) -> Expr:
     """e + log2 m, where x is 2**e * m: exact for m = 1."""
     e, m = write.split(x)
     f = write.let("f", m - 1.0)
-    tail = write.let("tail", f * f * horner(_LOG, f))
-    rest = write.let("rest", muladd(tail, LOG2_E, f * (LOG2_E - 1.0)))
+    tail = write.let("tail", f * f * steps.horner(_LOG, f))
+    rest = write.let("rest", steps.muladd(tail, steps.LOG2_E, f * (steps.LOG2_E - 1.0)))
     return _logarithm(write, x, e + f + rest)
 
 
-def _log10(write: Writer, x: Expr) -> Expr:
+def _log10(write: steps.Writer, x: Expr) -> Expr:
     """e * log10 2 + log10 m, where x is 2**e * m: exact for the powers of ten."""
     e, m = write.split(x)
     f = write.let("f", m - 1.0)
-    tail = write.let("tail", f * f * horner(_LOG, f))
-    rest = write.let("rest", muladd(f, LOG10_E, muladd(tail, LOG10_E, e * LOG10_2_LOW)))
-    return _logarithm(write, x, muladd(e, LOG10_2_HIGH, rest))
+    tail = write.let("tail", f * f * steps.horner(_LOG, f))
+    rest = write.let("rest", steps.muladd(f, LOG10_E, steps.muladd(tail, LOG10_E, e * LOG10_2_LOW)))
+    return _logarithm(write, x, steps.muladd(e, LOG10_2_HIGH, rest))
 
 
-def _logarithm(write: Writer, x: Expr, value: Expr) -> Expr:
+def _logarithm(write: steps.Writer, x: Expr, value: Expr) -> Expr:
     """A logarithm of x, where it is not infinite or NaN."""
     value = write.let("value", value)
     value = write.let("finite", select(x < math.inf, value, x))
-    outside = select(x.equal(0.0), -math.inf, f32(math.nan))
+    outside = select(x.equal(0.0), -math.inf, steps.f32(math.nan))
     return select(x <= 0.0, outside, value)
 
 
-def _sigmoid(write: Writer, x: Expr) -> Expr:
+def _sigmoid(write: steps.Writer, x: Expr) -> Expr:
     """1 / (1 + g) or g / (1 + g) with g = e**-|x|, whichever is true to the last places."""
-    below = write.let("below", at_least(-intrin("abs", x), -104.0))
+    below = write.let("below", steps.at_least(-intrin("abs", x), -104.0))
     g = write.let("g", write.exponential(below))
-    return select(x < 0.0, g, f32(1.0)) / (g + 1.0)
+    return select(x < 0.0, g, steps.f32(1.0)) / (g + 1.0)
 
 
-def _tanh(write: Writer, x: Expr) -> Expr:
+def _tanh(write: steps.Writer, x: Expr) -> Expr:
     """-g / (g + 2) with g = e**(-2 * |x|) - 1, which is 2**n * (e**r - 1) + (2**n - 1).
 
     Towards 1, where it counts most, what g + 2 was off by is made good.
     """
-    clamped = write.let("clamped", at_most(intrin("abs", x), 10.0))
+    clamped = write.let("clamped", steps.at_most(intrin("abs", x), 10.0))
     r, power = write.reduced(clamped, -2.0)
-    part = write.let("part", muladd(r * r, horner(_EXPM1, r), r))
-    scale = write.let("scale", power_of_two(power))
-    g = write.let("g", muladd(scale, part, scale - 1.0))
+    part = write.let("part", steps.muladd(r * r, steps.horner(_EXPM1, r), r))
+    scale = write.let("scale", steps.power_of_two(power))
+    g = write.let("g", steps.muladd(scale, part, scale - 1.0))
     divisor = write.let("divisor", g + 2.0)
     ratio = write.let("ratio", g / divisor)
-    return with_sign(muladd(ratio, divisor - 2.0 - g, ratio), x)
+    return with_sign(steps.muladd(ratio, divisor - 2.0 - g, ratio), x)
 
 
-def _erf(write: Writer, x: Expr) -> Expr:
+def _erf(write: steps.Writer, x: Expr) -> Expr:
     """x + x * p(x**2) close to 0, else 1 - 2**q(|x|)."""
-    near = write.let("near", muladd(x, horner(_ERF, write.let("square", x * x)), x))
+    near = write.let("near", steps.muladd(x, steps.horner(_ERF, write.let("square", x * x)), x))
     size = write.let("size", intrin("abs", x))
-    y = write.let("y", horner(_ERFC, write.let("clamped", at_most(size, _ERF_END))))
-    whole, power = write.nearest("n", y + ROUND)
+    y = write.let("y", steps.horner(_ERFC, write.let("clamped", steps.at_most(size, _ERF_END))))
+    whole, power = write.nearest("n", y + steps.ROUND)
     f = write.let("f", y - whole)
-    part = write.let("part", muladd(f, horner(_EXP2_SHORT, f), 1.0))
-    far = write.let("far", 1.0 - number_of(bits_of(part) + binary("<<", power, 23)))
+    part = write.let("part", steps.muladd(f, steps.horner(_EXP2_SHORT, f), 1.0))
+    far = write.let("far", 1.0 - steps.number_of(steps.bits_of(part) + binary("<<", power, 23)))
     return select(size >= _ERF_BEND, with_sign(far, x), near)
 
 
-def _gelu(write: Writer, x: Expr) -> Expr:
+def _gelu(write: steps.Writer, x: Expr) -> Expr:
     """x * Phi(x): x / 2 + x**2 * p(x**2) close to 0, else -h or x - h with h = |x| * Phi(-|x|).
 
     h is e**(-t**2 / 2) times what changes little. t**2 is needed to more places than a float32 has:
     that of the leading 12 bits of t is exact, `less` has the rest; both less 2 * n * ln 2.
     """
-    t = write.let("t", number_of(binary("min", bits_of(intrin("abs", x)), _GELU_END_BITS)))
+    t = write.let(
+        "t", steps.number_of(binary("min", steps.bits_of(intrin("abs", x)), _GELU_END_BITS))
+    )
     square = write.let("square", t * t)
     q = write.let("q", (t - 1.5) / (t + 3.0))
-    high = write.let("high", number_of(binary("&", bits_of(t), -(2**12))))
-    biased = write.let("biased", muladd(square, 0.5 * LOG2_E, ROUND - 64))
-    whole = write.let("n", biased - (ROUND - 64))
-    rest = write.let("rest", muladd(whole, -2 * LN2_HIGH, high * high))
-    less = write.let("less", muladd(whole, -2 * LN2_LOW, (t - high) * (t + high)))
+    high = write.let("high", steps.number_of(binary("&", steps.bits_of(t), -(2**12))))
+    biased = write.let("biased", steps.muladd(square, 0.5 * steps.LOG2_E, steps.ROUND - 64))
+    whole = write.let("n", biased - (steps.ROUND - 64))
+    rest = write.let("rest", steps.muladd(whole, -2 * steps.LN2_HIGH, high * high))
+    less = write.let("less", steps.muladd(whole, -2 * steps.LN2_LOW, (t - high) * (t + high)))
     s = write.let("s", rest + less)
-    gone = write.let("gone", rest + muladd(s * s, write.paired(_GELU_EXP, s), less))
-    slope = muladd(write.paired(_GELU_FAR[2:], q), q, _GELU_FAR[1])
-    factor = write.let("factor", muladd(slope, q, _GELU_FAR[0]))
-    near = write.let("near", x * muladd(x, horner(_GELU_NEAR, square), 0.5))
+    gone = write.let("gone", rest + steps.muladd(s * s, write.paired(_GELU_EXP, s), less))
+    slope = steps.muladd(write.paired(_GELU_FAR[2:], q), q, _GELU_FAR[1])
+    factor = write.let("factor", steps.muladd(slope, q, _GELU_FAR[0]))
+    near = write.let("near", x * steps.muladd(x, steps.horner(_GELU_NEAR, square), 0.5))
     # Of the sum's bits, those of n - 64 are the only ones that are not shifted out.
-    power = binary("<<", bits_of(biased), 23)
-    scaled = write.let("scaled", number_of(bits_of(factor) - power))
-    minus_h = write.let("minus_h", muladd(scaled, gone, -(scaled + scaled)))
-    far = write.let("far", muladd(minus_h, 2.0**-65, at_least(x, -0.0)))
+    power = binary("<<", steps.bits_of(biased), 23)
+    scaled = write.let("scaled", steps.number_of(steps.bits_of(factor) - power))
+    minus_h = write.let("minus_h", steps.muladd(scaled, gone, -(scaled + scaled)))
+    far = write.let("far", steps.muladd(minus_h, 2.0**-65, steps.at_least(x, -0.0)))
     return select(t < _GELU_BEND, near, far)
 
 
-def _sine(shift: int, write: Writer, x: Expr) -> Expr:
+def _sine(shift: int, write: steps.Writer, x: Expr) -> Expr:
     """sin(|x| + shift * pi / 2): sine or cosine, by the quadrant, of the rest to its middle."""
     size = write.let("size", intrin("abs", x))
-    whole, power = write.nearest("n", muladd(size, 2 / math.pi, ROUND))
+    whole, power = write.nearest("n", steps.muladd(size, 2 / math.pi, steps.ROUND))
     quadrant = write.let("quadrant", power + shift if shift else power)
     r = size
     for number, part in enumerate(_HALF_PI):
-        r = write.let(f"r{number}", muladd(whole, -part, r))
+        r = write.let(f"r{number}", steps.muladd(whole, -part, r))
     square = write.let("square", r * r)
-    sine = write.let("sine", muladd(r * square, horner(_SIN, square), r))
-    cosine = write.let("cosine", muladd(horner((-0.5, *_COS), square), square, 1.0))
+    sine = write.let("sine", steps.muladd(r * square, steps.horner(_SIN, square), r))
+    cosine = write.let("cosine", steps.muladd(steps.horner((-0.5, *_COS), square), square, 1.0))
     odd = binary("&", quadrant, 1).equal(1)
     value = write.let("value", select(odd, cosine, sine))
     flip = binary("<<", binary("&", quadrant, 2), 30)
-    sign = flip if shift else binary("^", flip, binary("&", bits_of(x), SIGN))
+    sign = flip if shift else binary("^", flip, binary("&", steps.bits_of(x), steps.SIGN))
     write.rare = size > _REDUCED
-    return number_of(binary("^", bits_of(value), sign))
+    return steps.number_of(binary("^", steps.bits_of(value), sign))
 
 
-def _pow(write: Writer, x: Expr, y: Expr) -> Expr:
+def _pow(write: steps.Writer, x: Expr, y: Expr) -> Expr:
     """2**(y * log2|x|), the product in float64; then the sign, and where there is no answer."""
     size = write.let("size", intrin("abs", x))
     e, m = write.split(size)
@@ -240,30 +223,32 @@ def _pow(write: Writer, x: Expr, y: Expr) -> Expr:
     wide = write.let("wide", m.astype("float64"))
     s = write.let("s", (wide - 1.0) / (wide + 1.0))
     square = write.let("square", s * s)
-    logarithm = write.let("logarithm", muladd(s, horner(_LOG2, square), e.astype("float64")))
+    logarithm = write.let(
+        "logarithm", steps.muladd(s, steps.horner(_LOG2, square), e.astype("float64"))
+    )
     finite = write.between("y_finite", y, -_LARGEST, _LARGEST)
     product = write.let("product", finite.astype("float64") * logarithm)
     t = write.between("t", product, -200.0, 200.0)
-    whole, power = write.nearest("n", t.astype("float32") + ROUND)
+    whole, power = write.nearest("n", t.astype("float32") + steps.ROUND)
     f = write.let("f", (t - whole.astype("float64")).astype("float32"))
-    part = write.let("part", muladd(f, horner(_EXP2, f), 1.0))
+    part = write.let("part", steps.muladd(f, steps.horner(_EXP2, f), 1.0))
     value = write.let("value", write.times_power(part, power))
     return _with_signs_of_pow(write, x, y, value)
 
 
-def _with_signs_of_pow(write: Writer, x: Expr, y: Expr, value: Expr) -> Expr:
+def _with_signs_of_pow(write: steps.Writer, x: Expr, y: Expr, value: Expr) -> Expr:
     whole = write.let("whole", intrin("floor", y).equal(y))
     half = write.let("half_y", y * 0.5)
     odd = binary("and", whole, binary("!=", intrin("floor", half), half))
-    sign = select(odd, binary("&", bits_of(x), SIGN), as_expr(0, "int32"))
-    with_sign = write.let("with_sign", number_of(binary("|", bits_of(value), sign)))
+    sign = select(odd, binary("&", steps.bits_of(x), steps.SIGN), as_expr(0, "int32"))
+    with_sign = write.let("with_sign", steps.number_of(binary("|", steps.bits_of(value), sign)))
     negative = binary("and", x < 0.0, x > -math.inf)
     real = write.let("real", binary("or", whole, unary("not", negative)))
-    answer = write.let("answer", select(real, with_sign, f32(math.nan)))
-    return select(binary("or", y.equal(0.0), x.equal(1.0)), f32(1.0), answer)
+    answer = write.let("answer", select(real, with_sign, steps.f32(math.nan)))
+    return select(binary("or", y.equal(0.0), x.equal(1.0)), steps.f32(1.0), answer)
 
 
-_DEFINITIONS: dict[str, Define] = {
+_DEFINITIONS: dict[str, steps.Define] = {
     "exp": _exp,
     "log": _log,
     "log2": _log2,
@@ -276,11 +261,11 @@ _DEFINITIONS: dict[str, Define] = {
     "cos": partial(_sine, 1),
     "pow": _pow,
 }
-PROGRAMS = {name: written(define, "float32") for name, define in _DEFINITIONS.items()}
+PROGRAMS = {name: steps.written(define, "float32") for name, define in _DEFINITIONS.items()}
 """The functions that are written so; of the others a machine has instructions."""
 
 
 @cache
-def scaling(name: str) -> Program:
+def scaling(name: str) -> steps.Program:
     """One of the programs, with the same results, for a machine that has `ldexp`."""
-    return written(_DEFINITIONS[name], "float32", scales=True)
+    return steps.written(_DEFINITIONS[name], "float32", scales=True)

@@ -23,7 +23,7 @@ VERIFIED = Verdict("verified only")
 
 
 class Net:
-    """What catches a faulty step and explains a refused one. This one verifies; `schedule.net`
+    """What catches a faulty step and explains a refused one. This one verifies; `services.net`
     holds one that also compares and advises.
     """
 

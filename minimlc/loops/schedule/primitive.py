@@ -38,11 +38,8 @@ R = TypeVar("R", bound=Rule)
 PRIMITIVES: dict[str, Rule] = {}
 """Each primitive's rule: PrimFunc -> PrimFunc, by name. What it claims is proven at once."""
 
-UNPROVEN: dict[str, Rule] = {}
-"""The same rules, whose results' claims are left to the caller, who asks `finish.proven`."""
-
 SAMPLES: dict[str, Rule] = {}
-"""What only decides, by chance (`schedule.sampling`), in the form of a primitive."""
+"""What only decides, by chance (`services.sampling`), in the form of a primitive."""
 
 RULES = ChainMap(PRIMITIVES, SAMPLES)
 """All that the steps of a trace may name."""
@@ -97,6 +94,20 @@ def claim(func: PrimFunc, proof: Callable[[PrimFunc], object]) -> PrimFunc:
     return func
 
 
+def settled(result: PrimFunc | Decided) -> PrimFunc | Decided:
+    """The result of a rule, with what it claims proven."""
+    func = result.func if isinstance(result, Decided) else result
+    if proof := _CLAIMS.get(func):
+        proof(func)
+        del _CLAIMS[func]
+    return result
+
+
+def unproven(rule: R) -> R:
+    """A primitive's rule, whose claims the caller has proven, by `settled` or `finish.proven`."""
+    return getattr(rule, "unproven", rule)
+
+
 def primitive(*, keeps_order: bool) -> Callable[[R], R]:
     """Decorates a rule: it becomes a method of `Schedule` and a function of modules.
 
@@ -108,20 +119,18 @@ def primitive(*, keeps_order: bool) -> Callable[[R], R]:
         name = rule.__name__
 
         @wraps(rule)
-        def unproven(*args: Any, **options: Any) -> PrimFunc:
+        def named(*args: Any, **options: Any) -> PrimFunc | Decided:
             try:
-                return cast(PrimFunc, rule(*args, **options))
+                return rule(*args, **options)
             except Refusal as refusal:
                 raise refusal.by(name) from None
 
         @wraps(rule)
-        def applied(*args: Any, **options: Any) -> PrimFunc:
-            result = unproven(*args, **options)
-            if proof := _CLAIMS.pop(result, None):
-                proof(result)
-            return result
+        def applied(*args: Any, **options: Any) -> PrimFunc | Decided:
+            return settled(named(*args, **options))
 
-        PRIMITIVES[name], UNPROVEN[name] = applied, unproven
+        applied.unproven = named  # type: ignore[attr-defined]
+        PRIMITIVES[name] = applied
         if keeps_order:
             KEEPS_ORDER.add(name)
         return cast(R, applied)

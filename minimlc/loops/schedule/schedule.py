@@ -301,9 +301,10 @@ def _explained(
     schedule: Schedule, error: NoSuchName, question: str, arguments: dict[str, Any]
 ) -> ScheduleError:
     """The error for a name that is not there; it may be in the result of a step taken before."""
-    for step in reversed(_TAKEN.get(schedule, ())):
-        if error.name in names_of(run(schedule.func, *step)[0], error.kind):
-            call = call_text(*step)
+    for name, values in reversed(_TAKEN.get(schedule, ())):
+        after, _ = run(schedule.func, name, values, proves=schedule.proves)
+        if error.name in names_of(after, error.kind):
+            call = call_text(name, values)
             why = f"{error.why} before sch.{call}, whose result is another schedule"
             return ScheduleError(why, code=error.code, hint=f"sch = sch.{call}")
     steps, name = schedule._steps, schedule.func_name

@@ -17,7 +17,15 @@ from minimlc.loops.schedule.calls import (
     signature_text,
     split_arguments,
 )
-from minimlc.loops.schedule.primitive import PRIMITIVES, RULES, SAMPLES, UNPROVEN, Decided, Rule
+from minimlc.loops.schedule.primitive import (
+    PRIMITIVES,
+    RULES,
+    SAMPLES,
+    Decided,
+    Rule,
+    settled,
+    unproven,
+)
 from minimlc.loops.values.errors import ScheduleError, did_you_mean
 from minimlc.loops.values.literals import Notes
 from minimlc.loops.values.names import UniqueNames
@@ -148,7 +156,7 @@ def _as_method(name: str, arguments: dict[str, Any]) -> str:
     return f'apply("{name}", {text.removeprefix(name + "(")}' if name in SAMPLES else text
 
 
-_DONE: OrderedDict[tuple[PrimFunc, Rule, str], PrimFunc] = OrderedDict()
+_DONE: OrderedDict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = OrderedDict()
 """What steps made of functions, proven or not, the last ones: programs of one space begin alike."""
 MOST_DONE = 2048
 
@@ -161,12 +169,13 @@ def run(
     very same one. `text` is the call's, where it is known; unless it `proves`, what the step claims
     is left to the caller.
     """
-    rule = RULES[name] if proves else UNPROVEN.get(name, RULES[name])
-    step = func, rule, text or call_text(name, arguments)
+    rule = unproven(RULES[name])
+    step = func, rule, text or call_text(name, arguments), proves
     done = _DONE.pop(step, None)
     if done is None:
         positional, named = split_arguments(name, arguments)
         result = rule(func, *positional, **named)
+        result = settled(result) if proves else result
         if isinstance(result, Decided):
             return result.func, {**arguments, "decision": frozen(result.decision)}
         if not plain(tuple(arguments.values())):

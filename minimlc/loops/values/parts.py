@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _PLACES: dict[str, tuple[str, ...]] = {}
-"""Of each hook, the places of its parts, such as "graph.run:GRAPH"."""
+"""Of each hook, the places of its parts, such as "graphs.run:GRAPH"."""
 _REMOVABLE: set[str] = set()
 """Packages and modules that may be missing."""
 

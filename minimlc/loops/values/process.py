@@ -1,4 +1,4 @@
-"""What the library changes of the process around it, all of it: `docs/process.md` is about it.
+"""Effects of the library on the process around it: `docs/process.md` is the page on them.
 
 With `MINIMLC_PROCESS_EFFECTS=0` in the environment, what only makes things faster is left out.
 """
@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from threading import Lock, Thread
+from threading import RLock, Thread
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,17 @@ class _Nested:
 
     def __init__(self, begin: Callable[[], Any], end: Callable[[Any], None]):
         self.begin, self.end = begin, end
+        self._inside, self._before = 0, None
         self.start_anew()
         at_fork(after_in_child=self.start_anew)
 
     def start_anew(self) -> None:
-        """With nobody inside, as in a process that was forked just now."""
-        self._lock = Lock()
-        self._inside = 0
-        self._before: Any = None
+        """With nobody inside, as in a process that was forked just now. A finalizer that is run
+        inside, or a signal's handler, may come here, too.
+        """
+        if self._inside:
+            self.end(self._before)
+        self._lock, self._inside = RLock(), 0
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
@@ -71,9 +74,10 @@ class _Nested:
             yield
         finally:
             with self._lock:
-                self._inside -= entered
-                if entered and self._inside == 0:
-                    self.end(self._before)
+                if entered and self._inside:  # a child of this process is out already
+                    self._inside -= 1
+                    if self._inside == 0:
+                        self.end(self._before)
 
 
 YOUNG, OLD, FROZEN = 50_000, 2**21, 1000

@@ -222,7 +222,7 @@ def _less(a: Expr, b: Expr, dtype: str) -> Expr:
 @primitive("argsort", NUMBERS, _argsorted)
 def argsort(x: Values, *, axis: int = -1, descending: bool = False) -> Values:
     """The indices (int64) that put x in order along `axis`; equal ones stay in theirs, NaN is the
-    greatest. More than 64 are put in order by merging (`passes.sort_long_axes`; on a GPU, as many
+    greatest. More than 64 are put in order by merging (`sort_long_axes`; on a GPU, as many
     as the memory of a block holds), else each is compared with each.
     """
     along = axis_of(axis, x.ndim)

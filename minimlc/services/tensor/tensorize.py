@@ -23,7 +23,7 @@ from minimlc.loops.proofs.ranges import Ranges
 from minimlc.loops.proofs.simplify import Simplifier
 from minimlc.loops.schedule.finish import finish
 from minimlc.loops.schedule.fresh import Names
-from minimlc.loops.schedule.primitive import primitive, refuse
+from minimlc.loops.schedule.primitive import primitive, refuse, unproven
 from minimlc.loops.schedule.redirect import Redirect, to
 from minimlc.loops.schedule.tree import (
     Place,
@@ -100,7 +100,7 @@ def _block(func: PrimFunc, target: str) -> tuple[PrimFunc, Place[Block]]:
     if isinstance(outer, Block) and outer.body is place.stmt:
         return func, Place(outer, place.around[:-1])
     before = set(names_of(func, "block"))
-    after = blockize(func, target)
+    after = unproven(blockize)(func, target)
     name = next(n for n in names_of(after, "block") if n not in before)
     return after, find_block(after, name)
 

@@ -205,8 +205,8 @@ class _Job:
         except IndexError:
             return False
         status = _share(self.task, self.context, *share)
-        with self.lock:
-            self.status = max(self.status, status)
+        if status:  # -1: a loop inside was interrupted
+            self.status = status
         return True
 
     def wait(self) -> None:
