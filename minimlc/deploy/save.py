@@ -21,7 +21,7 @@ from minimlc.loops.values.dtypes import dtype_name
 from minimlc.loops.values.errors import BuildError
 from minimlc.loops.values.module import IRModule
 from minimlc.loops.values.node import Node
-from minimlc.services.caches.records import plan_record, signature_record
+from minimlc.services.runtime.records import plan_record, signature_record
 from minimlc.services.native.entry import entry_symbol
 from minimlc.services.native.native import is_threaded
 from minimlc.services.runtime.executable import functions_of

@@ -1,6 +1,8 @@
 """Transposes: a small rectangle of elements at a time, in registers."""
 
+from collections.abc import Callable
 from math import gcd, prod
+from typing import NamedTuple
 
 from minimlc.loops.ir.nodes import Block, Load, Store
 from minimlc.loops.values.node import nodes_of
@@ -19,38 +21,103 @@ from minimlc.recipes.views import (
 
 LINE = 64
 """Bytes of a cache line."""
-
 PAGE = 4096
-"""Lines at a distance of a multiple of this compete for the same set of the first cache."""
-
-READ = 32
-"""Bytes side by side that one read of a rectangle gets."""
-
-WRITE = 16
-"""Bytes side by side that one write of a rectangle puts."""
-
-MOST, SQUARE = 8, 16
-"""Elements on a side of a rectangle, more of which do not fit into the registers; and of a square,
-where vectors are as long as a line, so that whole lines are read and written. Columns of a square
-have most steps in common. Lines that compete for the same sets need it most; with shorter vectors,
-they are lost before all of them is read, and narrow rectangles are faster.
-"""
-
-WORD, FEW = 4, 4
-"""Of elements of at least so many bytes, so many rows are written at a time where more would
-compete for the same sets.
-"""
-
-LEAST = 48
-"""Rows and columns from which on what squares leave over at the edges is little."""
-
+"""Bytes after which addresses map to the same set of the first-level cache again."""
+REGISTERS = 8
+"""Maximum side of a rectangle in elements that vectors of at most 256 bits hold."""
+LONG_REGISTERS = 16
+"""The same for vectors of a whole cache line."""
+NARROW = 4
+"""Rows that are written at a time where more of them would evict one another."""
+WORD = 4
+"""Minimum bytes of an element for which narrow rectangles pay: smaller ones fill no vector."""
+READ, WRITE = 32, 16
+"""Bytes of a row that a rectangle reads, and writes, where no square fits."""
+EDGE = 48
+"""Minimum rows and columns for which the edges that squares leave over are a small part."""
 RUN = 256
-"""Elements of a row that are written before those of the next row, where the cache does not keep
-what they are read from: in long columns it loses even the translations of so many pages.
+"""Minimum elements of a row that are written before the next row, where the cache does not keep
+the lines that are read: long columns evict even the translations of their pages.
 """
+SHARES = 16
+"""Minimum iterations of a parallel loop for which threads get about the same."""
 
-MANY = 16
-"""Iterations that threads can share out evenly enough."""
+
+class Transpose(NamedTuple):
+    """Facts of a transpose that decide how it is cut.
+
+    `rows` and `columns` of the output, the product of the `other` extents, bytes of an `element`;
+    bytes between neighbours of a row where they are read (`read_apart`), and between rows where
+    they are written; whether the cache keeps all lines that a row is read from (`kept`), whether
+    threads are worth it, whether vectors are as long as a cache line, and whether everything lies
+    beyond the second-level cache (`far`).
+    """
+
+    rows: int
+    columns: int
+    others: int
+    element: int
+    read_apart: int
+    written_apart: int
+    kept: bool
+    threads: bool
+    long: bool
+    far: bool
+
+    @property
+    def square(self) -> int:
+        """The side of the largest square whose rows are read and written in whole lines, as far as
+        registers go; far from the caches edges may be left over.
+        """
+        line = LINE // self.element
+        if not (self.long and is_crowded(self.read_apart)):
+            line = gcd(line, self.rows, self.columns)
+        if self.far and min(self.rows, self.columns) >= EDGE:
+            line = max(line, REGISTERS)
+        return min(line, LONG_REGISTERS if self.long else REGISTERS)
+
+    def is_by_columns(self, rows: int) -> bool:
+        """Whether columns are the outer loop: `rows` at a time leave threads too few shares."""
+        few = self.others < SHARES > self.rows // min(rows, self.rows)
+        return self.threads and few and self.columns > self.rows
+
+
+class Rule(NamedTuple):
+    """A row of the decision table: `when` a rectangle is cut, its columns (`lanes`) and `rows`."""
+
+    when: Callable[[Transpose], bool]
+    lanes: Callable[[Transpose], int]
+    rows: Callable[[Transpose], int]
+
+
+RECTANGLES = (
+    Rule(  # rows that are written evict one another, rows that are read do not
+        lambda t: (
+            is_crowded(t.written_apart)
+            and not is_crowded(t.read_apart)
+            and t.element >= WORD
+            and not t.is_by_columns(NARROW)
+        ),
+        lambda t: NARROW,
+        lambda t: NARROW,
+    ),
+    Rule(  # a square fits; with short vectors, crowded lines are lost before all of them is read
+        lambda t: t.square >= REGISTERS and (t.long or not is_crowded(t.read_apart)),
+        lambda t: t.square,
+        lambda t: t.square,
+    ),
+    Rule(  # the next rows find their elements in the cache
+        lambda t: t.kept,
+        lambda t: min(REGISTERS, WRITE // t.element),
+        lambda t: min(REGISTERS, WRITE // t.element),
+    ),
+    Rule(  # a line that is read is used further before it is lost
+        lambda t: True,
+        lambda t: min(REGISTERS, WRITE // t.element),
+        lambda t: min(REGISTERS, READ // t.element),
+    ),
+)
+"""How the elements of a rectangle are chosen: the first rule that holds."""
 
 
 @recipe
@@ -116,60 +183,61 @@ def _apart(sch: Draft, name: str, load: Load) -> int:
     return prod(load.buffer.shape[place + 1 :]) * bytes_of(load.buffer.dtype)
 
 
-def _is_crowded(apart: int) -> bool:
+def is_crowded(apart: int) -> bool:
     """Whether rows so many bytes apart compete for few sets of the first cache."""
     return gcd(apart, PAGE) > PAGE // 4
 
 
+def facts(sch: Draft, name: str, load: Load, axis: int, target: Target) -> Transpose:
+    """The facts of a transpose whose output has its rows along `axis`."""
+    sizes = [sch.extent(name, loop) for loop in sch.loops(name)]
+    rows, columns = (sch.extent(name, sch.loops_along(name, along)[0]) for along in (axis, -1))
+    element = bytes_of(load.buffer.dtype)
+    return Transpose(
+        rows,
+        columns,
+        prod(sizes) // (rows * columns),
+        element,
+        _apart(sch, name, load),
+        prod(sch.store(name).buffer.shape[axis + 1 :]) * element,
+        kept=_stays(sch, name, load, columns, target),
+        threads=worth_threads(prod(sizes), target),
+        long=target.vector_bits >= 8 * LINE,
+        far=rows * columns * element > target.l2,
+    )
+
+
 def in_rectangles(sch: Draft, name: str, load: Load, axis: int, target: Target) -> Draft:
     """Cut both axes, the outer one first; then go through A by way of a rectangle of its own."""
-    (row,) = sch.loops_along(name, axis)
-    (column,) = sch.loops_along(name, -1)
+    known = facts(sch, name, load, axis, target)
+    (row,), (column,) = sch.loops_along(name, axis), sch.loops_along(name, -1)
     others = [loop for loop in sch.loops(name) if loop not in (row, column)]
-    sizes = {loop: sch.extent(name, loop) for loop in sch.loops(name)}
-    enough = worth_threads(prod(sizes.values()), target)
-    size = bytes_of(load.buffer.dtype)
-    again = _stays(sch, name, load, sizes[column], target)
-    long, crowded = target.vector_bits >= 8 * LINE, _is_crowded(_apart(sch, name, load))
-    side = LINE // size if long and crowded else gcd(LINE // size, sizes[row], sizes[column])
-    pair = sizes[row], sizes[column]
-    far = min(pair) >= LEAST and prod(pair) * size > target.l2
-    square = min(max(side, MOST if far else 1), SQUARE if long else MOST)
-    written = prod(sch.store(name).buffer.shape[axis + 1 :]) * size
-    count = prod(sizes[loop] for loop in others)
-    turned = enough and count < MANY and pair[0] < min(MANY * FEW, pair[1])
-    if not crowded and _is_crowded(written) and size >= WORD and not turned:
-        lanes, rows = FEW, FEW
-    elif square >= MOST and (long or not crowded):
-        lanes, rows = square, square
-    else:
-        lanes = min(MOST, WRITE // size)
-        rows = lanes if again else min(MOST, READ // size)
-    sides = (2, 4, MOST, SQUARE)
-    sch, lanes = choose(sch, f"lanes of {name}", (lanes, *sides))
-    sch, rows = choose(sch, f"rows of {name}", (rows, *sides))
-    steps = {row: min(rows, sizes[row]), column: min(lanes, sizes[column])}
-    few = enough and count < MANY > sizes[row] // steps[row]
-    first, second = (column, row) if few and sizes[column] > sizes[row] else (row, column)
+    rule = next(rule for rule in RECTANGLES if rule.when(known))
+    sides = (2, 4, REGISTERS, LONG_REGISTERS)
+    sch, lanes = choose(sch, f"lanes of {name}", (rule.lanes(known), *sides))
+    sch, rows = choose(sch, f"rows of {name}", (rule.rows(known), *sides))
+    steps = {row: min(rows, known.rows), column: min(lanes, known.columns)}
+    by_columns = known.is_by_columns(rows)
+    first, second = (column, row) if by_columns else (row, column)
     if sch.loops(name) != [*others, first, second]:
         sch = sch.reorder(*others, first, second)
     sch, (outer, inner) = _cut_evenly(sch, name, first, steps[first])
     sch = sch.reorder(outer, second, inner)
     sch, (within, lane) = _cut_evenly(sch, name, second, steps[second])
-    along, lane = (inner, lane) if first == row else (lane, inner)
-    sch = sch.reorder(within, along, lane) if first == row else sch
+    along, lane = (lane, inner) if by_columns else (inner, lane)
+    sch = sch if by_columns else sch.reorder(within, along, lane)
     sch = through_registers(sch, name, load.buffer.name, within, [along, lane])
     run = divisor(sch.extent(name, within), RUN // lanes)
-    alone = first == row and sizes[column] % lanes == 0
-    if alone and not again and 2 * run * lanes >= RUN:
+    whole = not by_columns and known.columns % lanes == 0
+    if whole and not known.kept and 2 * run * lanes >= RUN:
         sch, (runs, _) = sch.cut(name, within, run)
         sch = sch.reorder(runs, outer)
         others = [*others, runs]
-    if not enough:
+    if not known.threads:
         return sch
     counts = {loop: sch.extent(name, loop) for loop in (*others, outer)}
     longest = max([outer, *others], key=lambda loop: counts[loop])
-    return sch.parallel(next((loop for loop in others if counts[loop] >= MANY), longest))
+    return sch.parallel(next((loop for loop in others if counts[loop] >= SHARES), longest))
 
 
 def _cut_evenly(sch: Draft, name: str, loop: str, size: int) -> tuple[Draft, list[str]]:

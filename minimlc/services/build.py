@@ -21,21 +21,17 @@ from minimlc.loops.values.module import (
     Pass,
     not_a_module,
     pass_list,
-    pass_name,
     run_passes,
 )
 from minimlc.loops.values.node import Node, nodes_of
 from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.process import collector_paused
 from minimlc.loops.values.target import TARGETS, Target
-from minimlc.services.caches.kept import kept
-from minimlc.services.caches.schedules import Schedules
-from minimlc.services.caches.stubs import Jobs, with_stubs
+from minimlc.services.caches.caches import Caches
 from minimlc.services.native.entry import entry_symbol
 from minimlc.services.native.entry_points import entry_texts
 from minimlc.services.native.in_place import sharing
-from minimlc.services.native.native import Unit, code_name, compile_native, units_of
-from minimlc.services.runtime.cache import Entries
+from minimlc.services.native.native import Jobs, Unit, code_name, compile_native, units_of
 from minimlc.services.runtime.executable import (
     Kernel,
     NativeGraph,
@@ -84,33 +80,31 @@ def build(
     module, check = _as_module(mod), bounds == "check"
     warn_of_races(module, stacklevel=3)
     symbolic = any(is_family(func) for _, func in module.entries)
-    entries, schedules = Entries(cache, {} if symbolic else None), Schedules() if symbolic else None
-    builder, options = _builder(chosen.name), (check, recipes, cache, pipeline, database)
-    return Request(chosen, builder, *options, entries, schedules).library(module)
+    builder, options = _builder(chosen.name), (check, recipes, pipeline, database)
+    return Request(chosen, builder, *options, Caches.of(cache, symbolic)).library(module)
 
 
 class Request(NamedTuple):
-    """What was asked of a build, for all parts of the module. Instances of its functions find in
-    `entries`, or in `schedules`, what does not depend on their sizes.
+    """The options of a build, for all parts of the module. Instances of its functions find in the
+    `caches` what does not depend on their sizes.
     """
 
     target: Target
     builder: "Builder"
     check: bool
     recipes: bool
-    cache: bool
     pipeline: Sequence[Pass] | None
     database: Any
-    entries: Entries
-    schedules: Schedules | None
+    caches: Caches
 
     def library(self, module: IRModule, check: Pass = verify) -> Library:
         """The library of a module, from the cache where that has it; else that is to `check`."""
-        if not self.cache or not self.is_repeatable or not _has_operators(module):
+        if not self.is_repeatable or not _has_operators(module):
             return self.new_library(check(module))
         steps = _passes(default_pipeline, self.recipes, self.target, ())
-        how = " ".join(map(pass_name, steps))
-        return kept(module, self.target, how, lambda: self.new_library(check(module)))
+        return self.caches.library(
+            module, self.target, steps, lambda: self.new_library(check(module))
+        )
 
     @collector_paused()
     def instance(self, module: IRModule) -> Library:
@@ -152,10 +146,7 @@ class Request(NamedTuple):
             return self.linked(verify(run_passes(module, steps)) if steps else module)
         chain = default_pipeline if self.pipeline is None else pass_list(self.pipeline)
         steps = _passes(chain, self.recipes, self.target, self.tuned)
-        if self.entries and self.is_repeatable:
-            return with_stubs(module, self.target, steps, self._linked_jobs, self.entries)
-        steps = self.schedules.remembered(steps) if self.schedules else steps
-        return self.linked(verify(run_passes(module, steps)))
+        return self.caches.compiled(module, self.target, steps, self.linked, self.is_repeatable)
 
     @property
     def is_repeatable(self) -> bool:
@@ -165,14 +156,11 @@ class Request(NamedTuple):
         native = self.builder is _build_native and not self.check
         return native and self.pipeline is None and not self.tuned and sys.platform != "win32"
 
-    def linked(self, module: IRModule) -> Library:
+    def linked(self, module: IRModule, jobs: Jobs | None = None) -> Library:
         """The library of functions of loops, and of graphs that call them."""
         if self.builder is _build_native:
-            return _build_native(module, self.target, self.check, self.cache, self.entries)
-        return self.builder(module, self.target, self.check, self.cache)
-
-    def _linked_jobs(self, module: IRModule, target: Target, jobs: Jobs) -> Library:
-        return _build_native(module, target, False, self.cache, self.entries, jobs)
+            return _build_native(module, self.target, self.check, self.caches, jobs)
+        return self.builder(module, self.target, self.check, self.caches.entries.folder)
 
 
 def _with_families(library: Library, others: Mapping[str, Node], module: IRModule) -> IRModule:
@@ -277,14 +265,14 @@ def _build_native(
     module: IRModule,
     target: Target,
     check: bool,
-    cache: bool,
-    known: Entries | None = None,
+    cache: bool | Caches,
     jobs: Jobs | None = None,
 ) -> Library:
-    """A library of machine code, some of which may be `known`. With `jobs`, code that is being
+    """A library of machine code, some of which the caches may have. With `jobs`, code that is being
     compiled, a function's code goes by a name made from what it does, for every module.
     """
     shared = jobs is not None
+    caches = Caches.of(cache, False) if isinstance(cache, bool) else cache
     kernels = functions_of(module)
     for trusted in HARDWARE:
         target = trusted(kernels, target)
@@ -310,7 +298,7 @@ def _build_native(
         exports,
         extra=extra,
         check=check,
-        entries=Entries(cache) if known is None else known,
+        entries=caches.entries,
         apart=shared,
         jobs=jobs or {},
     )

@@ -49,6 +49,18 @@ def element_key(item: Access | ir.Load | ir.Store) -> Hashable:
     return (item.buffer, *map(key, item.indices))
 
 
+@lru_cache(maxsize=256)
+def keys_of(exprs: tuple[ir.Expr, ...]) -> tuple[Hashable, ...]:
+    """Equal for equal expressions."""
+    return tuple(map(key, exprs))
+
+
+@lru_cache(maxsize=128)
+def nest_key(loops: tuple[ir.For, ...]) -> tuple[tuple[ir.Var, Hashable], ...]:
+    """Equal for nests with the same variables and extents."""
+    return tuple((loop.var, key(loop.extent)) for loop in loops)
+
+
 def shared_loops(first: Access, second: Access) -> tuple[ir.For, ...]:
     """The loops around both accesses."""
     pairs = zip(first.loops, second.loops, strict=False)

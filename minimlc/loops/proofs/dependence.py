@@ -10,12 +10,11 @@ searches for a concrete pair and, where it can look at every iteration, settles 
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
 from math import floor, gcd
 from typing import Any, NamedTuple
 
-from minimlc.loops.ir.nodes import Binary, Expr, For, Var
-from minimlc.loops.proofs.access import Access, loop_extents, shared_loops
+from minimlc.loops.ir.nodes import Binary, Var
+from minimlc.loops.proofs.access import Access, keys_of, loop_extents, nest_key, shared_loops
 from minimlc.loops.proofs.affine import WRAP, Digit, DigitSum, Divided
 from minimlc.loops.proofs.arith import Interval, Sum, has_loads, key
 from minimlc.loops.values.dtypes import INDEX
@@ -214,18 +213,6 @@ def _system(first: Access, second: Access, common: int) -> _System:
             _SYSTEMS.clear()
         system = _SYSTEMS[name] = _System(first, second, guards)
     return system
-
-
-@lru_cache(maxsize=256)
-def keys_of(exprs: tuple[Expr, ...]) -> tuple[Hashable, ...]:
-    """Equal for equal expressions."""
-    return tuple(map(key, exprs))
-
-
-@lru_cache(maxsize=128)
-def nest_key(loops: tuple[For, ...]) -> tuple[tuple[Var, Hashable], ...]:
-    """Equal for nests with the same variables and extents."""
-    return tuple((loop.var, key(loop.extent)) for loop in loops)
 
 
 NOTHING: DigitSum = Sum({})

@@ -6,9 +6,9 @@ from weakref import WeakKeyDictionary
 
 from minimlc.loops.ir.nodes import THREAD, Block, Buffer, For, PrimFunc, Seq, Stmt, Var
 from minimlc.loops.ir.walks import buffers_in, inner_stmts
-from minimlc.loops.proofs.access import Access, accesses, top_statements, touched
+from minimlc.loops.proofs.access import Access, accesses, nest_key, top_statements, touched
 from minimlc.loops.proofs.arith import constant_value
-from minimlc.loops.proofs.dependence import Conflict, nest_key
+from minimlc.loops.proofs.dependence import Conflict
 from minimlc.loops.proofs.regions import is_commutative_reduction, is_private, repeats
 from minimlc.loops.proofs.witness import Witness, find_conflict
 

@@ -16,14 +16,15 @@ from minimlc.loops.proofs.access import (
     Access,
     Alone,
     accesses_alone,
+    keys_of,
     lasting,
+    nest_key,
     part_accesses,
     reads_any,
     reducer_of,
     top_statements,
 )
 from minimlc.loops.proofs.arith import has_loads, variables
-from minimlc.loops.proofs.dependence import keys_of, nest_key
 from minimlc.loops.proofs.inside import Escape, escapes, fits
 from minimlc.loops.proofs.legality import carried_dependence, concurrent_dependence
 from minimlc.loops.proofs.ranges import Ranges

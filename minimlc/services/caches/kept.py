@@ -27,7 +27,6 @@ from minimlc.loops.values.dtypes import dtype_name, to_numpy
 from minimlc.loops.values.module import IRModule
 from minimlc.loops.values.node import Node, nodes_of, structural_hash, walk
 from minimlc.loops.values.target import Target
-from minimlc.services.caches.records import plan_record, restored, signature_record
 from minimlc.services.native.native import is_threaded
 from minimlc.services.passes.pack_constants import ORIGINS, copied
 from minimlc.services.runtime.cache import cache_key, load_entry, store_entry
@@ -35,6 +34,7 @@ from minimlc.services.runtime.copies import Copy, copy_from
 from minimlc.services.runtime.executable import NativeGraph, functions_of
 from minimlc.services.runtime.library import C_TEXTS, Library
 from minimlc.services.runtime.memory import on_a_line
+from minimlc.services.runtime.records import plan_record, restored, signature_record
 from minimlc.services.threads.parallel import symbols
 
 MOST_BYTES = 1 << 20

@@ -8,7 +8,7 @@ over arguments, and which code it became.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,15 +25,14 @@ from minimlc.loops.values.node import nodes_of, replace, structural_hash
 from minimlc.loops.values.target import Target
 from minimlc.services.caches.kept import FAULTS, has_units, without_formulas
 from minimlc.services.native.in_place import joined, shares, sharing, views
-from minimlc.services.native.native import MissingCode, Unit, code_name, compiler, is_threaded
+from minimlc.services.native.native import Jobs, MissingCode, Unit, code_name, compiler, is_threaded
 from minimlc.services.passes.pack_constants import Packs, pack_constants, packed
 from minimlc.services.runtime.cache import Entries, cache_key
 from minimlc.services.runtime.copies import READY, Copy, Ready, copy_from
 from minimlc.services.runtime.library import Library, Stored
 
-Jobs = dict[str, Future[bytes]]
-"""Code that is being compiled, by the names of its entries."""
-Linked = Callable[[IRModule, Target, Jobs], Library]
+Linked = Callable[[IRModule, Jobs | None], Library]
+"""The library of a module of loops and calls, by code some of which is being compiled."""
 
 
 def with_stubs(
@@ -133,7 +132,7 @@ def _ready_from(record: Mapping[str, Any]) -> Ready:
 
 def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass]) -> Library:
     """The library, with an entry for each function that had none."""
-    target, link = work.target, work.link
+    link = work.link
     jobs, packs = Jobs(), Packs()
 
     def start(func: PrimFunc, places: frozenset[int]) -> None:
@@ -144,7 +143,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
         mod = _scheduled(work, mod, steps[0], start)
         names = {func: name for name, func in mod.entries if isinstance(func, PrimFunc)}
         rest = [partial(step, known=packs) if step is pack_constants else step for step in steps]
-        library = link(verify(run_passes(mod, rest[1:])), target, jobs)
+        library = link(verify(run_passes(mod, rest[1:])), jobs)
     if library.stored is not None:
         _store(library.stored, names, work, packs)
     if not stubs:
@@ -153,7 +152,7 @@ def _finished(work: _Work, stubs: Mapping[str, PrimFunc], steps: Sequence[Pass])
     def whole() -> Library:
         functions = {name: work.simplified(name, func) for name, func in work.mod.entries}
         mod = run_passes(work.mod.with_functions(functions), steps)
-        return link(verify(mod), target, {})
+        return link(verify(mod), {})
 
     return library.read_from(whole)
 

@@ -19,6 +19,9 @@ from minimlc.services.runtime.cache import FOLDER, Entries, cache_key
 from minimlc.services.runtime.copies import READY
 from minimlc.services.threads.parallel import symbols
 
+Jobs = dict[str, Future[bytes]]
+"""Code that is being compiled, by the names of its entries."""
+
 
 def is_threaded(functions: Mapping[str, PrimFunc]) -> bool:
     """Whether any of the functions has a parallel loop."""
