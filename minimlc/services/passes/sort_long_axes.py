@@ -1,4 +1,4 @@
-"""Orders of many elements, and places in them, by programs of n log n steps."""
+"""Sorting of long axes, and search in them, by programs of n log n steps."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -25,33 +25,33 @@ from minimlc.loops.values.target import CPUS, Target
 from minimlc.script import parse
 
 WRITTEN = ("argsort", "searchsorted")
-"""What programs do; the others are made of it."""
+"""Operators that programs compute; the others are composed of them."""
 OPERATORS = (*WRITTEN, "padded_nonzero", "padded_unique", "sort", "topk")
 LONG = 64
-"""Elements up to which each is compared with each, in vectors."""
+"""The most elements for which each is compared with each, in vectors."""
 FEW = 128
-"""Places up to which one pass over all elements keeps the first ones in order."""
+"""The most places for which one pass over all elements keeps the first ones in order."""
 RUN = 32
-"""Elements at the most that are put in order by insertion, before runs of as many are merged."""
+"""The most elements of a run, which is sorted by insertion before runs are merged."""
 SIDE_BY_SIDE = 32
-"""Values that are looked for together."""
+"""Values that are searched for together."""
 SHARED = 1 << 12
-"""Elements from which on rows are shared out over threads."""
+"""Elements from which on rows are divided among threads."""
 MEMORY, THREADS = 48 * 1024, 256
 """Bytes that the threads of a GPU's block share on every device, and how many they are at most."""
 
 
 @module_pass
 def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModule:
-    """Replace operators that put more than 64 elements in order, or look for places in as many, by
-    what they are made of, and the order itself by a program.
+    """Replace operators that sort more than 64 elements, or search in as many, by the operators
+    they are composed of, and the sort or search itself by a program.
 
         lv = R.sort(x)         -->    order = R.call_tir("argsort", (x,), ...)
                                       lv = R.take_along_axis(x, order)
 
-    It merges runs, where the operator compares each with each; of a top-k of 128 at most, it goes
-    over all once and keeps the first k in order. On a GPU the threads of a block put a row in order
-    that its memory holds; places are looked for by a thread each. Functions of symbolic sizes stay
+    It merges runs, where the operator compares each with each; for a top-k of 128 at most, it goes
+    over all once and keeps the first k in order. On a GPU the threads of a block sort a row that
+    its memory holds; each place is searched for by one thread. Functions of symbolic sizes stay
     as they are.
     """
     if Target.of(target).name in CPUS:
@@ -65,7 +65,7 @@ Before = Callable[[str, str], str]
 
 
 class Programs(NamedTuple):
-    """Programs for a target: the operators that are replaced, those of them that are written as
+    """Programs for a target: the operators that are replaced, the ones that are written as
     programs, the text of a sort, the most places of a top-k in one pass, and the bytes of memory
     for elements, their places, and a copy of both.
     """
@@ -104,7 +104,7 @@ class _Sorted(Mutator):
         return self.by_programs(whole, {})
 
     def by_programs(self, value: Expr, done: dict[Expr, Expr]) -> Expr:
-        """A formula in which programs give what they can: `done` has its parts, each once."""
+        """A formula with calls of programs for its operators; `done` has its parts, each once."""
         if value in done:
             return done[value]
         new = value
@@ -153,7 +153,7 @@ class _Sorted(Mutator):
 
 
 def _size_of(call: Call) -> int:
-    """How many elements a call puts in order, or looks for places in."""
+    """The number of elements that a call sorts or searches in."""
     x, attrs = call.args[0], _attrs_of(call)
     return x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
 
@@ -183,13 +183,13 @@ def comparing(dtype: str, descending: bool = False) -> Before:
 
 
 def loop(rows: int, size: int) -> str:
-    """The kind of a loop over rows."""
+    """The text of a loop's range over rows."""
     return f"T.parallel({rows})" if rows > 1 and rows * size >= SHARED else f"range({rows})"
 
 
 def argsort(rows: int, size: int, dtype: str, before: Before) -> str:
-    """Runs of 32 at most by insertion; then pairs of runs are merged, element by element into the
-    place `at`, from `i` of the first or `j` of the second. Which one it is decides no branch.
+    """Merge sort: runs of 32 at most by insertion; then pairs are merged, element by element into
+    the place `at`, from `i` of the first or `j` of the second. Which one it is decides no branch.
     """
     levels = (ceil(size / RUN) - 1).bit_length()
     length = ceil(size / 2**levels)
@@ -254,16 +254,16 @@ def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {
 
 
 def argsort_by_threads(rows: int, size: int, dtype: str, before: Before) -> str:
-    """Pairs of runs are merged, twice as long at each level. A thread has places of the result: how
-    many elements of the first run come before, `low`, it finds by bisection (O. Green, R. McColl,
-    D. Bader, GPU Merge Path, 2012), so none writes where data decide.
+    """Merge sort of pairs of runs, twice as long at each level. A thread has places of the result
+    and finds by bisection how many elements of the first run come before, `low` (O. Green, R.
+    McColl, D. Bader, GPU Merge Path, 2012), so no place of a write depends on data.
     """
     threads = min(THREADS, -(-size // 32) * 32)
     places = f"for p in range({ceil(size / threads)}):"
     all_threads = f'in T.thread_binding({threads}, thread="threadIdx.x"):'
     inside = f"if p * {threads} + {{0}} < {size}:"
     numbers = ("start", "first", "rest", "at", "low", "high", "middle")
-    own = "\n    ".join(f'{x} = T.alloc_buffer((1,), "int64", scope="local")' for x in numbers)
+    buffers = "\n    ".join(f'{x} = T.alloc_buffer((1,), "int64", scope="local")' for x in numbers)
     second, other = "start[0] + first[0] + at[0] - low[0]", "start[0] + low[0]"
     probe = "start[0] + first[0] + at[0] - 1 - middle[0]"
     return f"""
@@ -273,7 +273,7 @@ def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {
     places = T.alloc_buffer(({rows}, {size}), "int32", scope="shared")
     new_keys = T.alloc_buffer(({rows}, {size}), "{dtype}", scope="shared")
     new_places = T.alloc_buffer(({rows}, {size}), "int32", scope="shared")
-    {own}
+    {buffers}
     for r in T.thread_binding({rows}, thread="blockIdx.x"):
         for t {all_threads}
             {places}
@@ -319,7 +319,7 @@ def argsort(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {
 
 
 def topk(rows: int, size: int, kept: int, dtype: str, before: Before) -> str:
-    """What comes before the last element that is kept goes to its place, and that one out."""
+    """One pass: an element before the last one kept goes to its place, and the last one out."""
     return f"""
 @T.prim_func
 def topk(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {kept}), "int64")):
@@ -339,7 +339,7 @@ def topk(x: T.Buffer(({rows}, {size}), "{dtype}"), order: T.Buffer(({rows}, {kep
 
 def searchsorted(size: int, count: int, dtype: str, right: bool) -> str:
     """Bisection, as in the operator's formula: in each step, half of the elements that are left are
-    known to come before a value or not. Some values take each step together, in vectors.
+    found to come before a value or not. Some values take each step together, in vectors.
     """
     before, left, steps = comparing(dtype), size, ""
     side = min(SIDE_BY_SIDE, count)
