@@ -23,7 +23,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
 
 
 def attention(found: Contest, shape: tuple[int, int, int, int]) -> None:
-    """One contest; operations are those of the two products."""
+    """One contest; its operations are the two products'."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal(shape, np.float32) for _ in range(3))
     scale = 1 / math.sqrt(shape[-1])

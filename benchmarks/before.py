@@ -28,8 +28,8 @@ Earlier = Callable[[mlc.IRModule, list[np.ndarray]], list[Contender]]
 
 @contextmanager
 def earlier(threads: int, commit: str = COMMIT) -> Iterator[Earlier]:
-    """What makes a contender of a module: the commit's compiler reads its text and builds it as it
-    did then. It makes none where this is no clone, or one without that commit.
+    """A maker of contenders from modules: the commit's compiler reads a module's text and builds it
+    as it did then. It makes none where this is no clone, or one without that commit.
     """
     command = ["git", "-C", str(ROOT), "archive", commit, "minimlc"]
     try:
@@ -55,7 +55,7 @@ class Package:
 
     @contextmanager
     def imported(self) -> Iterator[Any]:
-        """Until the end, it is what `import minimlc` means."""
+        """A context in which `import minimlc` gives this package."""
         today = _taken_out()
         sys.modules.update(self._modules)
         sys.path.insert(0, self._folder)

@@ -1,6 +1,6 @@
-"""What waiting for the compiler costs: its import, a cold build, a build from the cache.
+"""The time spent waiting for the compiler: its import, a cold build, a build from the cache.
 
-Every sample is a process of its own; a cold one has an empty cache folder.
+Every sample is a separate process; a cold one has an empty cache folder.
 """
 
 import ctypes
@@ -90,7 +90,7 @@ def parse_import_time(text: str, module: str) -> float:
 
 
 def build_seconds(program: str) -> dict[str, float]:
-    """Seconds of a cold build, and of those from the cache, by the names in `WAYS`."""
+    """Seconds of a cold build, and of builds from the cache, by the names in `WAYS`."""
     with tempfile.TemporaryDirectory() as folder:
         cold, cached = (_build_in_process(program, folder) for _ in range(2))
         loaded = _build_in_process(program, folder, ("minimlc.services.build", "llvmlite.binding"))
@@ -98,7 +98,7 @@ def build_seconds(program: str) -> dict[str, float]:
 
 
 def _build_in_process(program: str, folder: str, loaded: Sequence[str] = ()) -> Sequence[float]:
-    """Seconds of two builds in a fresh process that has imported what is `loaded`."""
+    """Seconds of two builds in a fresh process that has imported the modules `loaded`."""
     code = f"from benchmarks.compile import child; child({program!r}, {tuple(loaded)!r})"
     done = _python("-c", code, MINIMLC_CACHE_DIR=folder)
     return json.loads(done.stdout)
@@ -123,8 +123,8 @@ def model_child(name: str) -> None:
     from benchmarks import kits, networks
 
     again = sys.argv[-1] == "again"
-    for each in LOADED:
-        import_module(each)
+    for module in LOADED:
+        import_module(module)
     mods = [kits.ours(networks.MODELS[name], changed=changed)[0] for changed in (False, True)]
     times = []
     for mod in mods if again else mods[:1]:
@@ -135,8 +135,8 @@ def model_child(name: str) -> None:
 
 
 def resident_growth(name: str) -> tuple[int, int]:
-    """Bytes by which a whole model's first call makes a process larger, and those of its memory
-    plan; Linux only.
+    """Bytes by which a whole model's first call makes a process larger, and the bytes of its
+    memory plan; Linux only.
     """
     code = f"from benchmarks.compile import resident_child; resident_child({name!r})"
     grown, planned = json.loads(_python("-c", code).stdout)
@@ -153,14 +153,14 @@ def resident_child(name: str) -> None:
     function, planned = program["main"], program.plan("main").planned
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
-    Path("/proc/self/clear_refs").write_text("5")  # the highest mark is that of now
+    Path("/proc/self/clear_refs").write_text("5")  # resets the highest mark
     before = _status("VmRSS")
     result = function(*arrays)
     print(json.dumps([_status("VmHWM") - before - result.nbytes, planned]))
 
 
 def _status(key: str) -> int:
-    """Bytes that /proc says of this process."""
+    """Bytes of this process in /proc/self/status."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
 
@@ -179,7 +179,7 @@ def _python(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[s
 
 
 def child(program: str, loaded: Sequence[str] = ()) -> None:
-    """In the fresh process: import what is `loaded`, build twice, print the seconds."""
+    """In the fresh process: import the modules `loaded`, build twice, print the seconds."""
     import minimlc as mlc
     from benchmarks import samples
 

@@ -26,10 +26,10 @@ from benchmarks.report import Claim, Report, Table
 OURS = "minimlc"
 COPY = "a copy"
 SLOW, SLOW_ROUNDS = 1.0, 5
-"""Seconds from which on a call is timed so many times only."""
+"""A call that takes so many seconds is timed so many times only."""
 CLOSE = 10
-"""So many times the rounds where a target is within a few per cent of what is measured: by so much
-do medians of few samples differ from one run to the next, on a machine that others use, too.
+"""So many times the rounds where a target is within a few per cent of the measurement: medians of
+few samples differ by as much from one run to the next, on a machine that others use, too.
 """
 PEAKS = (
     "Of peak: of the float32 fused multiply-adds, or of a copy's bytes, measured on one core when "
@@ -166,5 +166,5 @@ def contest(name: str, thread_count: int, repeat: int | None) -> Iterator[Contes
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """Their product's root."""
+    """The root of the ratios' product."""
     return prod(ratios) ** (1 / len(ratios))

@@ -13,11 +13,11 @@ from benchmarks.harness import Contender
 from benchmarks.report import Claim, Report
 
 ROUNDED = 1e-4
-"""The error of sums that round at each of many steps, of the greatest one."""
+"""The error of sums that round at each of many steps, relative to the greatest one."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:
-    """Targets: 3 times numpy's time at the most for updates, twice for what goes along an axis."""
+    """Targets: 3 times numpy's time at the most for updates, twice for operators along an axis."""
     with contest("costs", thread_count, repeat) as found:
         for reduction in ("none", "add"):
             updates(found, 10**6, 10**5, reduction)
@@ -60,7 +60,7 @@ def updates(found: Contest, size: int, count: int, reduction: str) -> None:
 
 
 def rows(found: Contest, shape: tuple[int, int], count: int) -> None:
-    """What a step of training adds to a table of words."""
+    """Rows that a step of training adds to a table of words."""
     rng = np.random.default_rng(0)
     x, new = (rng.standard_normal((n, shape[1]), np.float32) for n in (shape[0], count))
     at = rng.integers(0, shape[0], (count, 1))
@@ -78,7 +78,7 @@ def rows(found: Contest, shape: tuple[int, int], count: int) -> None:
 def scan(
     found: Contest, name: str, numpys: Callable[..., Any], shape: tuple[int, ...], dtype: str
 ) -> None:
-    """All that come before along the first axis, combined."""
+    """The elements up to each one along the first axis, combined."""
     x = (4 * np.random.default_rng(0).standard_normal(shape)).astype(dtype)
     title = f"{name} of {'×'.join(map(str, shape))} {dtype} along axis 0"
     ours = getattr(mlc.op, name)
@@ -126,11 +126,11 @@ def against(
 ) -> None:
     """One contest of both targets for CPUs; a claim for each."""
     mod, names = programs.graph(ours, *arrays), {"llvm": "minimlc", "c": "minimlc, target c"}
-    own = [programs.model(mod, *arrays, name=name, target=t) for t, name in names.items()]
+    both = [programs.model(mod, *arrays, name=name, target=t) for t, name in names.items()]
     exact = np.asarray(numpys(*arrays))
     result = found.run(
         title,
-        [*own, Contender("numpy", lambda: numpys(*arrays))],
+        [*both, Contender("numpy", lambda: numpys(*arrays))],
         exact.astype(float),
         tolerance=ROUNDED if exact.dtype.kind == "f" else 0.0,
     )

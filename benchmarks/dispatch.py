@@ -1,4 +1,4 @@
-"""What a call costs before any work is done: tiny arrays, where the way there is all of it."""
+"""The overhead of a call: tiny arrays, where it is nearly all of the time."""
 
 import numpy as np
 

@@ -208,8 +208,8 @@ def beside_cublas(found: Contest, cupy: Any, arrays: Sequence[np.ndarray], limit
 
 
 def launches(found: Contest, cupy: Any, size: int = 256) -> None:
-    """What the host spends on a call that adds arrays; the GPU is waited for in the end only. CuPy
-    launches a kernel of its own text, unchecked, and its own operator.
+    """The host's time for a call that adds arrays; it waits for the GPU in the end only. CuPy
+    launches a raw kernel, unchecked, and its own operator.
     """
     a, b = random_arrays((size,), (size,))
     kernel = mlc.recipes.apply(programs.formula(lambda x, y: x + y, a, b), "cuda")
@@ -273,12 +273,12 @@ def as_opencl(name: str, mod: mlc.IRModule, *arrays: np.ndarray) -> Contender:
     emitted = emit({"main": func}, OPENCL)
     workspace, launches = emitted.functions["main"]
     buffers = (*func.params, *workspace)
-    own = [np.zeros(buffer.shape, buffer.dtype) for buffer in workspace]
-    memory = dict(zip(buffers, map(on_opencl, [*arrays, *own]), strict=True))
+    scratch = [np.zeros(buffer.shape, buffer.dtype) for buffer in workspace]
+    memory = dict(zip(buffers, map(on_opencl, [*arrays, *scratch]), strict=True))
     program = compiled(emitted.text)
     runs = [
-        (each.symbol, each.kernel.grid, each.kernel.block, [memory[b] for b in each.kernel.params])
-        for each in launches
+        (item.symbol, item.kernel.grid, item.kernel.block, [memory[b] for b in item.kernel.params])
+        for item in launches
     ]
     return launched(name, program, runs, memory[func.params[-1]], arrays[-1])
 

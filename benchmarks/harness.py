@@ -39,7 +39,7 @@ class WrongResult(Exception):
 
 @dataclass(frozen=True)
 class Contender:
-    """`call()` does the work once. `answer()`, else the call's value, is what it computed.
+    """`call()` does the work once. `answer()`, else the call's value, is its result.
 
     `rounds` limits how often one that takes seconds is timed; `tolerance` is for one whose result
     is less exact than the others' by its nature.
@@ -186,7 +186,7 @@ def cores_used(contender: Contender) -> float:
 
 
 def _keep_busy(call: Callable[[], Any], least: float) -> float:
-    """Call for at least so many seconds; how many it took."""
+    """Call for at least so many seconds; the seconds that it took."""
     start = perf_counter()
     while perf_counter() - start < least:
         call()

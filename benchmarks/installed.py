@@ -1,4 +1,4 @@
-"""Which peers are installed; they are imported when first used, and keep to the thread count."""
+"""The installed peers; they are imported when first used, and keep to the thread count."""
 
 import os
 from importlib import import_module

@@ -27,7 +27,7 @@ class Weights:
         self._random = np.random.default_rng(0)
 
     def __call__(self, *shape: int, around: float = 0.0) -> Any:
-        """The next one: a matrix or filters that keep the size of what they are multiplied with,
+        """The next one: a matrix or filters that keep the size of their operand,
         or small numbers around `around` for each channel.
         """
         inputs = int(np.prod(shape[1:])) if len(shape) > 1 else 100
@@ -122,8 +122,8 @@ class Ours:
         x = self.reshape(x, (steps * batch, inputs))
         h = c = mlc.constant(np.zeros((batch, hidden), x.type.dtype))
         results = []
-        for own in self.split(self.linear(x, w, bias), steps, 0):
-            gates = self.add(own, self.linear(h, recurrent))
+        for part in self.split(self.linear(x, w, bias), steps, 0):
+            gates = self.add(part, self.linear(h, recurrent))
             i, f, g, o = self.split(gates, 4, 1)
             new = self.multiply(self.sigmoid(i), self._once("tanh", g))
             c = self.add(self.multiply(self.sigmoid(f), c), new)
@@ -133,7 +133,7 @@ class Ours:
 
 
 class Numpy:
-    """What numpy users write out; no convolutions."""
+    """Operators as numpy users write them out; no convolutions."""
 
     add = staticmethod(np.add)
 
@@ -209,9 +209,9 @@ class Jax:
     def lstm(self, x: Any, w: Any, recurrent: Any, bias: Any) -> Any:
         sigmoid, tanh = self._jax.nn.sigmoid, self._numpy.tanh
 
-        def step(state: Any, own: Any) -> Any:
+        def step(state: Any, part: Any) -> Any:
             h, c = state
-            i, f, g, o = self._numpy.split(own + h @ recurrent.T, 4, axis=1)
+            i, f, g, o = self._numpy.split(part + h @ recurrent.T, 4, axis=1)
             c = sigmoid(f) * c + sigmoid(i) * tanh(g)
             h = sigmoid(o) * tanh(c)
             return (h, c), h
@@ -289,12 +289,12 @@ class Onnx:
 
     def lstm(self, x: str, w: str, recurrent: str, bias: str) -> str:
         """Its gates are in the order input, output, forget, cell, for each direction."""
-        parts = ((*self.split(each, 4, 0),) for each in (w, recurrent, bias))
-        own = [self.concat((i, o, f, g), 0) for i, f, g, o in parts]
-        own[2] = self.concat(
-            (own[2], self.node("Mul", own[2], self.constant(np.array(0, np.float32)))), 0
+        parts = ((*self.split(part, 4, 0),) for part in (w, recurrent, bias))
+        gates = [self.concat((i, o, f, g), 0) for i, f, g, o in parts]
+        gates[2] = self.concat(
+            (gates[2], self.node("Mul", gates[2], self.constant(np.array(0, np.float32)))), 0
         )
-        turned = [self.node("Unsqueeze", each, self.numbers(0)) for each in own]
+        turned = [self.node("Unsqueeze", part, self.numbers(0)) for part in gates]
         hidden = int(self.constants[int(recurrent[1:])].dims[1])
         every = self.node("LSTM", x, *turned, hidden_size=hidden)
         return self.node("Squeeze", every, self.numbers(1))

@@ -195,7 +195,7 @@ def _jax(name: str, arrays: list[np.ndarray]) -> list[Contender]:
 
 
 def accuracy(name: str, samples: int) -> Claim:
-    """The largest error over so many float32 numbers; what is not finite must be just so."""
+    """The largest error over so many float32 numbers; infinities and NaN must agree."""
     part = min(PART, samples)
     arrays = [np.zeros(part, np.float32)] * (2 if name == "pow" else 1)
     kernel = mlc.build(mlc.recipes.apply(_program(name, *arrays)))["main"]

@@ -20,7 +20,7 @@ SUMS: Sequence[Shape] = (
     (SIZE, SIZE, SIZE),
     (256, 256, 4096),
 )
-"""Products whose errors are looked at, by how much they sum up, and those of `SKINNY`."""
+"""Products whose errors are measured, by the length of their sums; besides, `SKINNY`."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:

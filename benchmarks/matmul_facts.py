@@ -102,7 +102,7 @@ def scaling(found: Contest, size: int) -> None:
 
 
 def arithmetic(pool: ThreadPoolExecutor) -> list[Contender]:
-    """What shares nothing but the cores: on one thread, and on two at once."""
+    """Work that shares nothing but the cores: on one thread, and on two at once."""
     loop, _ = fma_loop()
 
     def both() -> None:

@@ -1,7 +1,7 @@
-"""Whole models as users write them, one thread unless told otherwise: no schedules, no tuning.
+"""Whole models as users write them, on one thread by default: no schedules, no tuning.
 
 Every model is checked against float64 first: minimlc's error is at most twice torch's. Their
-builds, which are timed in processes of their own, are cold, from the cache, and with one layer
+builds, which are timed in separate processes, are cold, from the cache, and with one layer
 changed after that.
 """
 
@@ -29,7 +29,7 @@ BUILDS = 3
 SIZES = (0, 1, 2, 7, 64, 1000)
 """Batches that one library serves."""
 GROWING = {"GPT decode step": (255, 256, 257, 258), "MLP 784-128-10, batch 64": (64, 65, 96, 97)}
-"""Sizes of calls, each of which compiles what depends on it: a cache that grows, a batch."""
+"""Sizes of calls; each one compiles the kernels that depend on it: a growing cache, a batch."""
 FURTHER = {"GPT decode step": 1 / 3}
 """The most of the first size's CPU time that a further one takes."""
 
@@ -41,7 +41,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
     """
     with contest("models", thread_count, repeat) as found:
         ratios = [ratio(found, name, model) for name, model in MODELS.items()]
-        known = [each for each in ratios if each == each]
+        known = [value for value in ratios if value == value]
         if known and thread_count == 1:
             text = "geometric mean of the models"
             found.report.claims.append(Claim(text, geometric_mean(known), ">=", 1.15, "×"))
@@ -49,7 +49,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
             "Inputs and weights are random; the latter are constants, for torch and jax arguments.",
             "ResNet-18 and MobileNet keep their normalizations: nobody was given folded weights.",
         ]
-        name, *_ = [each for each in MODELS if each.endswith("batch 64")]
+        name, *_ = [key for key in MODELS if key.endswith("batch 64")]
         symbolic(found, name, MODELS[name], SIZES)
         for name, sizes in GROWING.items():
             instances(found.report, name, MODELS[name], sizes)
@@ -73,10 +73,10 @@ def race(found: Contest, name: str, model: Model) -> Result:
     mod, weights = kits.ours(model)
     function = mlc.build(mod)["main"]
     others = contenders(model, arrays, weights.arrays, exact.shape, found.threads)
-    limit = 2 * min((error(each, exact) for each in others if each.name == "torch"), default=1.0)
-    own = Contender(OURS, lambda: function(*arrays), tolerance=min(limit, TOLERANCE))
+    limit = 2 * min((error(peer, exact) for peer in others if peer.name == "torch"), default=1.0)
+    ours = Contender(OURS, lambda: function(*arrays), tolerance=min(limit, TOLERANCE))
     memory(found.report, name, mod)
-    return found.run(name, [own, *others], exact, tolerance=TOLERANCE)
+    return found.run(name, [ours, *others], exact, tolerance=TOLERANCE)
 
 
 def symbolic(found: Contest, name: str, model: Model, sizes: Sequence[int]) -> None:
@@ -98,7 +98,7 @@ def symbolic(found: Contest, name: str, model: Model, sizes: Sequence[int]) -> N
         Contender(f"{OURS}, this batch", lambda: one(*arrays), tolerance=TOLERANCE),
     ]
     result = found.run(title, contenders, reference(model, arrays), tolerance=TOLERANCE, close=True)
-    any_batch, this_batch = (result.seconds[each.name] for each in contenders)
+    any_batch, this_batch = (result.seconds[contender.name] for contender in contenders)
     text = f"{title}, by the time at {batch} alone"
     found.report.claims.append(Claim(text, any_batch / this_batch, "<=", 1.15, "×"))
 
@@ -109,7 +109,7 @@ def instances(report: Report, name: str, model: Model, sizes: Sequence[int]) -> 
     """
 
     def at(size: Any) -> Model:
-        shapes = [tuple([size if each == sizes[0] else each for each in s]) for s in model.inputs]
+        shapes = [tuple([size if side == sizes[0] else side for side in s]) for s in model.inputs]
         return model._replace(inputs=tuple(shapes))
 
     # Without the cache on disk: what is shared is in memory.
@@ -160,7 +160,7 @@ def error(contender: Contender, exact: np.ndarray) -> float:
 
 
 def memory(report: Report, name: str, mod: mlc.IRModule) -> None:
-    """What the plan needs beside what is alive at once."""
+    """The memory of the plan beside the bytes alive at once."""
     plan = mlc.build(mod).plan("main")
     report.notes.append(f"{name}: {plan.planned:,} bytes planned, {plan.least:,} alive at once.")
     if plan.least:
@@ -169,7 +169,7 @@ def memory(report: Report, name: str, mod: mlc.IRModule) -> None:
 
 
 def resident(report: Report, name: str) -> None:
-    """What a call in fact needs beside the plan."""
+    """The memory that a call in fact needs, beside the plan."""
     grown, planned = builds.resident_growth(name)
     report.notes.append(f"{name}: its first call makes a process {grown:,} bytes larger.")
     more = (grown - 1.05 * planned) / 2**20
@@ -178,9 +178,9 @@ def resident(report: Report, name: str) -> None:
 
 
 def build(report: Report, name: str, rounds: int) -> None:
-    """Builds in processes of their own."""
+    """The times of builds in separate processes."""
     samples = [builds.model_seconds(name) for _ in range(rounds)]
-    rows = [Measured(way, tuple(each[way] for each in samples)) for way in samples[0]]
+    rows = [Measured(way, tuple(taken[way] for taken in samples)) for way in samples[0]]
     report.tables.append(Table(f"{name}: build", rows))
     least = next((limit for start, limit in COLD.items() if name.startswith(start)), None)
     limits = {"cold": least, "from the cache": 0.1, "one layer changed": 0.3}

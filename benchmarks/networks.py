@@ -1,6 +1,6 @@
 """Whole models, each written once: as a function of a kit of operators, of weights, and of inputs.
 
-`benchmarks/kits.py` has the kits: minimlc's operators, and those of each peer. `w(*shape)` gives
+`benchmarks/kits.py` has the kits: minimlc's operators, and each peer's. `w(*shape)` gives
 the next random weight. Sizes are arguments, so that the tests can run small ones.
 """
 
@@ -27,8 +27,8 @@ def mlp(f: Any, w: Any, x: Any, widths: Sequence[int] = (784, 128, 10)) -> Any:
 
 
 def block(f: Any, w: Any, x: Any, rows: int, width: int, heads: int, past: Any = ()) -> Any:
-    """A transformer's block, normalized first (Radford et al. 2019), and its keys and values; those
-    of earlier rows are `past`.
+    """A transformer's block, normalized first (Radford et al. 2019), and its keys and values;
+    `past` has the ones of earlier rows.
     """
     y = f.layer_norm(x, w(width, around=1), w(width))
     parts = f.split(f.linear(y, w(3 * width, width), w(3 * width)), 3, 2)
@@ -60,7 +60,7 @@ def decode(f: Any, w: Any, x: Any, *past: Any, width: int = 256, heads: int = 4)
         results += new
     x = f.layer_norm(x, w(width, around=1), w(width))
     scores = f.linear(x, w(4 * width, width), w(4 * width))
-    return f.concat([scores, *(f.reshape(each, (1, 1, width)) for each in results)], 2)
+    return f.concat([scores, *(f.reshape(part, (1, 1, width)) for part in results)], 2)
 
 
 def normalized(f: Any, w: Any, x: Any, count: int) -> Any:
@@ -70,17 +70,17 @@ def normalized(f: Any, w: Any, x: Any, count: int) -> Any:
 
 def resnet(f: Any, w: Any, x: Any, widths: Sequence[int] = (64, 128, 256, 512)) -> Any:
     """ResNet-18 (He et al. 2016): two blocks of each width, 1000 scores."""
-    own = widths[0]
-    x = f.conv(x, w(own, 3, 7, 7), 2, 3)
-    x = f.pool(f.relu(normalized(f, w, x, own)))
+    depth = widths[0]
+    x = f.conv(x, w(depth, 3, 7, 7), 2, 3)
+    x = f.pool(f.relu(normalized(f, w, x, depth)))
     for at, width in enumerate(widths):
         for stride in (2 if at else 1, 1):
-            y = normalized(f, w, f.conv(x, w(width, own, 3, 3), stride, 1), width)
+            y = normalized(f, w, f.conv(x, w(width, depth, 3, 3), stride, 1), width)
             y = normalized(f, w, f.conv(f.relu(y), w(width, width, 3, 3), 1, 1), width)
-            if own != width:
-                x = normalized(f, w, f.conv(x, w(width, own, 1, 1), stride, 0), width)
-            x, own = f.relu(f.add(x, y)), width
-    return f.linear(f.average(x), w(1000, own), w(1000))
+            if depth != width:
+                x = normalized(f, w, f.conv(x, w(width, depth, 1, 1), stride, 0), width)
+            x, depth = f.relu(f.add(x, y)), width
+    return f.linear(f.average(x), w(1000, depth), w(1000))
 
 
 MOBILE = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2))
@@ -91,13 +91,13 @@ def mobilenet(
     f: Any, w: Any, x: Any, layers: Sequence[tuple[int, int]] = (*MOBILE, (1024, 1))
 ) -> Any:
     """MobileNet (Howard et al. 2017): a window of each channel, then all channels of each pixel."""
-    own = layers[0][0] // 2
-    x = f.relu(normalized(f, w, f.conv(x, w(own, 3, 3, 3), 2, 1), own))
+    depth = layers[0][0] // 2
+    x = f.relu(normalized(f, w, f.conv(x, w(depth, 3, 3, 3), 2, 1), depth))
     for width, stride in layers:
-        y = f.conv(x, w(own, 1, 3, 3), stride, 1, own)
-        y = f.conv(f.relu(normalized(f, w, y, own)), w(width, own, 1, 1), 1, 0)
-        x, own = f.relu(normalized(f, w, y, width)), width
-    return f.linear(f.average(x), w(1000, own), w(1000))
+        y = f.conv(x, w(depth, 1, 3, 3), stride, 1, depth)
+        y = f.conv(f.relu(normalized(f, w, y, depth)), w(width, depth, 1, 1), 1, 0)
+        x, depth = f.relu(normalized(f, w, y, width)), width
+    return f.linear(f.average(x), w(1000, depth), w(1000))
 
 
 def lstm(f: Any, w: Any, x: Any, inputs: int = 128, hidden: int = 128) -> Any:

@@ -37,7 +37,7 @@ def torch(
     channels_last: bool = False,
     tolerance: float | None = None,
 ) -> list[Contender]:
-    """torch in eager mode, or what torch.compile makes of the function (needs a C++ compiler)."""
+    """torch in eager mode, or the function by torch.compile (needs a C++ compiler)."""
     if not (library := module("torch")):
         return []
     library.set_grad_enabled(False)
@@ -103,7 +103,7 @@ def jax(
     name: str = "jax",
     tolerance: float | None = None,
 ) -> list[Contender]:
-    """What jax.jit makes of the function."""
+    """The function by jax.jit."""
     if not (library := module("jax")):
         return []
     values = [library.numpy.asarray(array) for array in arrays]

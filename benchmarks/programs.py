@@ -18,7 +18,7 @@ NAIVE_ROUNDS = 3
 
 
 def matmul(m: int, n: int, k: int, dtype: str = "float32", batch: int = 0) -> mlc.IRModule:
-    """C = A @ B, or as many of them as `batch` says; sums are in a wider dtype than bfloat16."""
+    """C = A @ B, or `batch` of them; sums are in a wider dtype than bfloat16."""
     leading = (batch,) if batch else ()
     a = te.placeholder((*leading, m, k), dtype, name="A")
     b = te.placeholder((*leading, k, n), dtype, name="B")

@@ -1,4 +1,4 @@
-"""What a benchmark says: tables, claims with their limits, and the machine they were taken on."""
+"""The report of a benchmark: tables, claims with their limits, and the machine they are from."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class Claim:
     """A figure and the limit it is held against.
 
     Of a contest also the peer that was beaten or not, minimlc's rate, and its share of the peak.
-    `unless` says why the limit is not asked of this machine.
+    `unless` is the reason why the limit is not asked of this machine.
     """
 
     text: str
@@ -81,7 +81,7 @@ class Table:
 
     @property
     def unit(self) -> str:
-        """What the contenders' rates are counted in."""
+        """The unit of the contenders' rates."""
         return "GFLOP/s" if self.work else "GB/s" if self.moved else ""
 
     def rate(self, seconds: float) -> tuple[str, float | None]:

@@ -1,4 +1,4 @@
-"""What a schedule's steps cost with the net off: each primitive's own legality check.
+"""The cost of a schedule's steps with the net off: each primitive's own legality check.
 
 The programs have up to a hundred statements: a chain of blocks each in its own loops, the same in
 one pair of loops, and transformer layers. The steps are random ones, drawn as the fuzz draws them.
@@ -56,7 +56,7 @@ def run(thread_count: int = 1, repeat: int | None = None) -> Report:
 
 
 def p95(samples: list[float]) -> float:
-    """What 95 % of the samples stay within."""
+    """The 95th percentile of the samples."""
     return sorted(samples)[int(0.95 * (len(samples) - 1))]
 
 

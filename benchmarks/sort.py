@@ -43,7 +43,7 @@ def order(found: Contest, shape: tuple[int, ...]) -> None:
 
 
 def first(found: Contest, size: int, few: int) -> None:
-    """Which elements are the greatest."""
+    """The places of the greatest elements."""
     x = numbers((size,))
     expected = np.argsort(x)[: -few - 1 : -1]
     others = [
@@ -55,7 +55,7 @@ def first(found: Contest, size: int, few: int) -> None:
 
 
 def places(found: Contest, size: int) -> None:
-    """Where each element is among them all in order."""
+    """The place of each element among all in order."""
     x = numbers((size,))
     ordered = np.sort(x)
     others = [
@@ -76,6 +76,6 @@ def against(
     *arrays: np.ndarray,
 ) -> None:
     """One contest."""
-    own = programs.model(programs.graph(ours, *arrays), *arrays)
-    result = found.run(title, [own, *others], expected.astype(float), tolerance=0.0)
+    contender = programs.model(programs.graph(ours, *arrays), *arrays)
+    result = found.run(title, [contender, *others], expected.astype(float), tolerance=0.0)
     found.report.claims += result.claim(1.0, "torch", "numpy")

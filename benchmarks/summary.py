@@ -48,7 +48,7 @@ def text(results: Sequence[dict[str, Any]]) -> str:
 
 
 def chosen(results: Sequence[dict[str, Any]]) -> str:
-    """Where the rows of the README were measured, and the table of these rows. Raises `ValueError`
+    """The machines of the README's rows, and the table of these rows. Raises `ValueError`
     if one of them is missing.
     """
     found = {(row[0], row[1]): (row, result) for result in results for row in rows_of(result)}
@@ -81,7 +81,7 @@ def rows_of(result: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def claims_of(result: dict[str, Any]) -> list[Claim]:
-    """What one benchmark claims."""
+    """The claims of one benchmark."""
     return [Claim(**{k: v for k, v in c.items() if k != "met"}) for c in result["claims"]]
 
 
@@ -95,7 +95,7 @@ def tables_of(result: dict[str, Any]) -> Iterator[Table]:
 
 
 def worst(claims: Sequence[Claim]) -> Iterator[Claim]:
-    """The claims, with one for many that say the same of different things."""
+    """The claims, with one for many of the same limit about different things."""
     groups: dict[tuple[str, float, str], list[Claim]] = {}
     for claim in claims:
         key = (claim.text.split(": ")[-1], claim.limit, claim.peer)
@@ -116,8 +116,8 @@ def excuses(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 def machines(results: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A line for each machine, with what ran on it where there are several, and what it was
-    measured to do at most.
+    """A line for each machine, with what ran on it where there are several, and its measured
+    peaks.
     """
     found: dict[str, list[dict[str, Any]]] = {}
     ran: dict[str, list[str]] = {}
@@ -133,10 +133,10 @@ def machines(results: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _peaks(machines: Sequence[dict[str, Any]]) -> str:
     names = {name: None for machine in machines for name in machine.get("peaks", {})}
-    each = [
+    rates = [
         f"{name} {max(m['peaks'][name] for m in machines if 'peaks' in m):.3g}" for name in names
     ]
-    return f" Measured peaks of one core: {', '.join(each)}." if each else ""
+    return f" Measured peaks of one core: {', '.join(rates)}." if rates else ""
 
 
 def insert(document: str, table: str) -> str:

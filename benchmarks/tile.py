@@ -25,7 +25,7 @@ WORK: dict[str, tuple[tuple[int, ...], ...]] = {
     "layer norm": ((1024, 1024), (1024, 1000)),
     "product": ((512, 512, 512), (500, 500, 500)),
 }
-"""The sizes of each; the second are not whole tiles but need masks: no claim is about these."""
+"""The sizes of each; the second ones are no whole tiles and need masks: no claim is about them."""
 
 
 def run(thread_count: int = 1, repeat: int | None = None) -> Report:

@@ -1,4 +1,4 @@
-"""What searches find: programs beside the default recipes' and other libraries', and their cost.
+"""Results of searches: programs beside the default recipes' and other libraries', and their cost.
 
 Each search starts from nothing: its workers compile and measure on this machine while the benchmark
 waits. Its best is then timed anew, in turns with the default and the peers.
@@ -39,7 +39,7 @@ from minimlc.tune.search import Search
 SIZE, TRIALS, EARLY, SEEDS = 1024, 64, 16, 5
 WORKERS = 2
 SECONDS = 60.0
-"""What the search for a product may take."""
+"""Seconds that the search for a product may take."""
 AHEAD = 13
 """Of the 16 shapes, as many as the best of torch and onnxruntime at least."""
 MODELS = ("4 transformer blocks", "ResNet-18")
@@ -68,15 +68,15 @@ def here(found: Contest) -> mlc.Target:
 
 def products(found: Contest, size: int, seeds: Sequence[int], runner: Any) -> None:
     """A square product from an empty database with several seeds: one of them may miss."""
-    each = [product(found, size, seed, runner) for seed in seeds]
-    miss = int(len(each) >= SEEDS)
+    runs = [product(found, size, seed, runner) for seed in seeds]
+    miss = int(len(runs) >= SEEDS)
     rows: list[tuple[str, str, float, str]] = [
         ("by the best library", ">=", 1.0, "×"),
         (f"after {EARLY} trials, by the best library", ">=", 0.9, "×"),
         ("by the default", ">=", 1.0, "×"),
         ("seconds", "<=", SECONDS, "s"),
     ]
-    for (text, relation, limit, unit), values in zip(rows, zip(*each, strict=True), strict=True):
+    for (text, relation, limit, unit), values in zip(rows, zip(*runs, strict=True), strict=True):
         ranked = sorted(values, reverse=relation == "<=")
         value = ranked[0 if text == "by the default" else miss]
         claim = Claim(f"tuned product {size}³, {text}", value, relation, limit, unit)  # type: ignore[arg-type]
@@ -177,17 +177,17 @@ def beside(
     exact: np.ndarray,
     **work: Any,
 ) -> Result:
-    """The tuned program, the default one and the peers; what it does differently, as a note."""
+    """The tuned program, the default one and the peers; the differing decisions as a note."""
     target = here(found)
-    own = [
-        programs.model(each, *arrays, name=label, target=target)
-        for label, each in ((OURS, tuned.mod), (DEFAULT, mod))
+    ours = [
+        programs.model(version, *arrays, name=label, target=target)
+        for label, version in ((OURS, tuned.mod), (DEFAULT, mod))
     ]
     for task, best in tuned.tasks:
         found.report.notes += [
             f"{name}: {task.names[0]} {text}" for text in different(best) if best.winner.number
         ]
-    return found.run(f"tuned {name}", [*own, *others], exact, tolerance=1e-4, **work)
+    return found.run(f"tuned {name}", [*ours, *others], exact, tolerance=1e-4, **work)
 
 
 def different(tuned: tune.Tuned) -> list[str]:
@@ -233,7 +233,7 @@ def whole(
 
 
 def rates(report: Report, size: int, count: int = 12) -> None:
-    """What the parts of a trial cost, in seconds of processor time; a worker's start on the clock.
+    """Costs of the parts of a trial, in seconds of processor time; a worker's start on the clock.
 
     A candidate here is made as a search makes it, in a family, proved legal, and its features read.
     """
@@ -247,8 +247,8 @@ def rates(report: Report, size: int, count: int = 12) -> None:
         mlc.IRModule.of({"main": point.schedule.func}) for point in points[:: len(points) // RATED]
     ]
     start = process_time()
-    for each in alone:
-        mlc.build(each, target, cache=False)
+    for program in alone:
+        mlc.build(program, target, cache=False)
     built = len(alone) / (process_time() - start)
     rows = np.array([point.features for point in points])
     predict = cost_model.learned(rows, rows[:, cost_model.CYCLES] * 0.9)
@@ -265,7 +265,7 @@ def rates(report: Report, size: int, count: int = 12) -> None:
 
 
 def first_answer(rounds: int = 5) -> float:
-    """Seconds from the start of a worker until it has refused what is no program."""
+    """Seconds from the start of a worker until it has refused an empty program."""
     nothing = tune.Candidate("", "main", "[]", "llvm")
     times = []
     for _ in range(rounds):

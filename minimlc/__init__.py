@@ -1,7 +1,7 @@
 """minimlc: a machine-learning compiler that fits in a head.
 
-The public names, in reading order. What acts on programs is imported when one of its names is first
-used, so that `import minimlc` stays quick.
+The public names, in reading order. Parts that act on programs are imported when one of their names
+is first used, so that `import minimlc` stays quick.
 """
 
 import sys

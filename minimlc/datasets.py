@@ -99,8 +99,8 @@ def fashion_mnist(
     """Fashion-MNIST: 60 000 images of clothes to train, 10 000 to test, 784 (28x28) pixels each.
 
     Downloaded once, into `root` (default: the cache folder), with its checksums compared; an
-    interrupted download continues where it stopped. `CompileError` without a network, saying which
-    file to put where. `checksums` has an MD5 or SHA-256 per file, in the order of
+    interrupted download continues where it stopped. `CompileError` without a network, with the file
+    to get and the place to put it. `checksums` has an MD5 or SHA-256 per file, in the order of
     `FASHION_CHECKSUMS`. Source: H. Xiao, K. Rasul, R. Vollgraf, arXiv:1708.07747.
     """
     folder = cache_dir() / "fashion-mnist" if root is None else Path(root)
@@ -198,7 +198,7 @@ def _download(url: str, path: Path, part: Path, progress: Progress | None) -> bo
     except urllib.error.HTTPError as error:
         if error.code == 416:
             return True
-        raise _unreachable(url, path, f"the server says {error.code} {error.reason}") from error
+        raise _unreachable(url, path, f"the server sent {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:
         raise _unreachable(url, path, str(getattr(error, "reason", error))) from error
 

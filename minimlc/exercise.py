@@ -1,4 +1,4 @@
-"""Exercises: an answer is checked where it stands, and one line says what is wrong with it.
+"""Exercises: an answer is checked where it stands, and one line has the reason if it is wrong.
 
     double = Exercise(computes(lambda x: 2 * x, (4,)))
     double.check(answer)     # right, or: not yet: element [0] is 0.0; expected 2.0
@@ -35,8 +35,8 @@ from minimlc.loops.values.node import structural_equal
 from minimlc.services.threads.parallel import num_threads, set_num_threads
 
 Claim = Callable[[Any], str | None]
-"""What an answer must meet: a function of the answer that asserts it, and may return what is worth
-knowing once it holds. What it asserts is said to the student (`assert test, text`)."""
+"""A condition on an answer: a function of the answer that asserts it, and may return a remark for
+when it holds. The student sees the text of a failed assertion (`assert test, text`)."""
 
 TOLERANCE = 1e-4
 FRAMES = 5000
@@ -45,8 +45,8 @@ FRAMES = 5000
 
 @dataclass(frozen=True, repr=False)
 class Verdict:
-    """Whether an answer is right. `text` says more: its first line is what one sees, in a notebook
-    the others unfold.
+    """Whether an answer is right. `text` has the details: its first line is shown, the others
+    unfold in a notebook.
     """
 
     right: bool
@@ -70,7 +70,7 @@ class Verdict:
 
 
 class Exercise:
-    """Claims on an answer, tried in order; the first that fails is said.
+    """Claims on an answer, tried in order; the first that fails is reported.
 
     An answer is a value, or a plain function, which is called with what the exercise `takes`
     (arrays and containers are copied). `kind` is the type, or the types, that the value may have.
@@ -90,12 +90,12 @@ class Exercise:
             with np.errstate(all="ignore"), _shallow():
                 return self._judged(answer)
         except (AssertionError, Failed) as error:
-            return Verdict(False, _said(error) or _told(error, answer))
+            return Verdict(False, _message(error) or _report(error, answer))
         except (Exception, SystemExit) as error:  # an answer may raise anything
-            return Verdict(False, _told(error, answer))
+            return Verdict(False, _report(error, answer))
 
     def solution(self, answer: Any) -> Verdict:
-        """Judge a solution that comes with the exercise: it says "one solution", never "right"."""
+        """Judge a solution that comes with the exercise: it reads "one solution", never "right"."""
         verdict = self.check(answer)
         return Verdict(verdict.right, verdict.text, f"one solution{', but' * (not verdict.right)}")
 
@@ -113,7 +113,7 @@ class Exercise:
 
 
 def _copied(item: Any) -> Any:
-    """An answer's own arrays and containers, which it may change."""
+    """Copies of arrays and containers, which an answer may change."""
     match item:
         case np.ndarray() | set() | bytearray():
             return item.copy()
@@ -128,7 +128,7 @@ def _copied(item: Any) -> Any:
 
 @contextmanager
 def _shallow() -> Iterator[None]:
-    """Recursion ends well before the stack of the process, whoever raised Python's limit."""
+    """A context where recursion ends well before the process's stack, whoever raised the limit."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(min(limit, FRAMES))
     try:
@@ -137,17 +137,17 @@ def _shallow() -> Iterator[None]:
         sys.setrecursionlimit(max(limit, sys.getrecursionlimit()))
 
 
-def _told(error: BaseException, answer: Any) -> str:
+def _report(error: BaseException, answer: Any) -> str:
     """An error in words, with the line of the answer that raised it."""
-    kind, said, where = type(error).__name__, _said(error), ""
+    kind, text, where = type(error).__name__, _message(error), ""
     file = answer.__code__.co_filename if type(answer) is FunctionType else ""
-    own = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
-    if own and not isinstance(error, CompileError):  # which says itself where
-        where = f" in line {own[-1]}"
-    return f"{kind}{where}: {said}" if said else f"{kind}{where}"
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == file]
+    if lines and not isinstance(error, CompileError):  # its text has the place
+        where = f" in line {lines[-1]}"
+    return f"{kind}{where}: {text}" if text else f"{kind}{where}"
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     """The text of an error; "" where asking for it raises."""
     with suppress(Exception):
         return str(error)
@@ -169,8 +169,8 @@ def computes(reference: Callable[..., Any], *inputs: Any, tolerance: float = TOL
             arrays = [filled(_like(item), random, kind) for item in inputs]
             expected = np.asarray(reference(*(array.copy() for array in arrays)))
             for compiled, way in enumerate(("interpreted", "compiled")):
-                own = [array.copy() for array in (*arrays, poisoned(expected, compiled))]
-                after = in_order(evaluate.run(numbered(own), script, bool(compiled))[1])
+                copies = [array.copy() for array in (*arrays, poisoned(expected, compiled))]
+                after = in_order(evaluate.run(numbered(copies), script, bool(compiled))[1])
                 text = f"{kind} numbers, {way}"
                 outcome = Outcome(text, arrays, after[:-1], expected, after[-1])
                 _refute(wrong(outcome, tolerance) or changed(outcome))
@@ -182,11 +182,11 @@ def gives(expected: np.ndarray, *inputs: np.ndarray, tolerance: float = TOLERANC
     """`main` of a module, compiled, returns the expected array for these inputs."""
 
     def claim(mod: IRModule) -> None:
-        own = [array.copy() for array in inputs]
-        result = evaluate.build(mod)["main"](*own)
+        copies = [array.copy() for array in inputs]
+        result = evaluate.build(mod)["main"](*copies)
         if not isinstance(result, np.ndarray):
             raise Failed(f"main gives a value of type {type(result).__name__}, not an array")
-        outcome = Outcome("these inputs", inputs, own, expected, result)
+        outcome = Outcome("these inputs", inputs, copies, expected, result)
         _refute(wrong(outcome, tolerance) or changed(outcome))
 
     return claim
@@ -206,8 +206,8 @@ def schedules(original: IRModule, *requirements: Requirement, block: str = "") -
         for requirement in requirements:
             _refute(requirement.explain(Nest(func, sch.func, block)))
         runs = [[array.copy() for array in arrays] for _ in range(2)]
-        for mod, own in zip((original, sch.mod), runs, strict=True):
-            evaluate.build(mod)[sch.func_name](*own)
+        for mod, run in zip((original, sch.mod), runs, strict=True):
+            evaluate.build(mod)[sch.func_name](*run)
         outcome = Outcome("random inputs", arrays[:-1], runs[1][:-1], runs[0][-1], runs[1][-1])
         _refute(wrong(outcome, TOLERANCE))
 
@@ -215,7 +215,7 @@ def schedules(original: IRModule, *requirements: Requirement, block: str = "") -
 
 
 def guess(truth: Callable[[], Any], hint: str = "") -> Claim:
-    """The answer equals `truth()`; of a wrong number it is said on which side it is."""
+    """The answer equals `truth()`; a wrong number is reported as too small or too large."""
 
     def claim(answer: Any) -> None:
         right = truth()
@@ -231,7 +231,7 @@ def guess(truth: Callable[[], Any], hint: str = "") -> Claim:
 
 
 def refusals(steps: Mapping[str, Callable[[], Any]]) -> Claim:
-    """The answer is the set of the names of those steps that are refused; then it says why."""
+    """The answer is the set of the names of the steps that are refused; then it has the reasons."""
 
     def claim(names: Any) -> str:
         if not isinstance(names, set | frozenset | list | tuple):
@@ -261,12 +261,12 @@ def _refusal(step: Callable[[], Any]) -> str:
 
 
 def at_least(bound: float, unit: str, measure: Callable[[Any], float]) -> Claim:
-    """What is measured of the answer reaches `bound`."""
+    """`measure(answer)` is at least `bound`."""
     return _bounded(bound, unit, measure, "at least")
 
 
 def at_most(bound: float, unit: str, measure: Callable[[Any], float]) -> Claim:
-    """What is measured of the answer does not exceed `bound`."""
+    """`measure(answer)` is at most `bound`."""
     return _bounded(bound, unit, measure, "at most")
 
 

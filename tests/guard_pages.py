@@ -112,6 +112,6 @@ def masks_hold() -> bool:
 
 
 def needs_masks() -> None:
-    """Skip a test of what AVX's masks leave out where the CPU is not to be trusted with it."""
+    """Skip a test of lanes that AVX masks out where the CPU is not to be trusted with it."""
     if not masks_hold():
         pytest.skip("this CPU reads what a mask leaves out: it is emulated by qemu 7.2")

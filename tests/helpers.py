@@ -1,4 +1,4 @@
-"""What the tests of transforms share: random arguments, "means the same", "refuses"."""
+"""Helpers of the tests of transforms: random arguments, "means the same", "refuses"."""
 
 import sys
 from collections.abc import Callable

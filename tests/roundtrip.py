@@ -1,4 +1,4 @@
-"""What is printed parses back: the check, for tests of any part."""
+"""Printed text parses back: the check, for tests of any part."""
 
 from minimlc import IRModule, named_constants, parse, structural_equal
 from minimlc.graphs.ir.nodes import Function

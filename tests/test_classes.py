@@ -1,4 +1,4 @@
-"""No class is a tower: at most two levels, and at most 30 methods, those of its base included."""
+"""No class is a tower: at most two levels, and at most 30 methods, its base's included."""
 
 import inspect
 from importlib import import_module
@@ -15,7 +15,7 @@ CONTRACTS = {
     "minimlc.loops.values.node._Dispatch",
     "minimlc.loops.values.errors.CompileError",
 }
-"""What every node, rewrite and error derives from: no level of its own."""
+"""Bases of every node, rewrite and error: they do not count as a level."""
 
 
 def full_name(cls: type) -> str:

@@ -1,4 +1,4 @@
-"""What conftest.py does: required parts, the list of skips, tests that are alone."""
+"""The work of conftest.py: required parts, the list of skips, tests that are alone."""
 
 import os
 import re
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFTEST = re.compile("^pytest_plugins = .*", re.MULTILINE)
-"""What takes seconds to import."""
+"""The plugins of conftest.py, which take seconds to import."""
 TESTS = """
 import pytest
 

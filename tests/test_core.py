@@ -35,7 +35,7 @@ RINGS = {
 }
 """The folders of the two rings, and how many lines of code each may have.
 
-A number goes down with the code. Where it is to go up, `docs/decisions.md` says why.
+A number goes down with the code. Where it is to go up, `docs/decisions.md` has the reason.
 """
 
 AROUND = {

@@ -29,7 +29,7 @@ def twice(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
 
 
 def run(host: str, code: str, **environment: str) -> str:
-    """What a Python process on a masked host prints, one that tests were to start."""
+    """The output of a Python process on a masked host, one that tests were to start."""
     paths = os.pathsep.join([HERE, str(ROOT)])
     kept = {name: text for name, text in os.environ.items() if name != "CC"}
     done = subprocess.run(
@@ -65,7 +65,7 @@ def test_code_for_the_host_keeps_to_the_mask(host, register, bits):
 
 @only_x86
 def test_a_name_that_brings_a_hidden_feature_back_is_refused_anywhere():
-    """A target that leaves features out, instead of denying them, has those of its CPU's name."""
+    """A target that leaves features out, instead of denying them, has its CPU's features."""
     code = """
 from dataclasses import replace
 host = mlc.Target.host()

@@ -1,5 +1,5 @@
-"""Every `match` over nodes says what becomes of the nodes that it does not name: it raises, or a
-comment in it begins with "other nodes:" and says why not."""
+"""Every `match` over nodes handles the nodes that it does not name: it raises, or a
+comment in it begins with "other nodes:" and has the reason."""
 
 import ast
 from collections import Counter
@@ -16,7 +16,7 @@ REMARK = "# other nodes:"
 
 
 def of_nodes(match: ast.Match) -> bool:
-    """Whether a match tells classes of nodes apart."""
+    """Whether a match distinguishes classes of nodes."""
     patterns = (part for case in match.cases for part in ast.walk(case.pattern))
     classes = (part.cls for part in patterns if isinstance(part, ast.MatchClass))
     names = {ast.unparse(cls).rpartition(".")[2] for cls in classes}

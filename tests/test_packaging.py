@@ -126,7 +126,7 @@ def test_conda_environment_names_the_same_packages():
 
 
 def pins(lock: str) -> dict[str, str]:
-    """What a lock says of each package: its version, its hashes, and on which systems."""
+    """The pins of a lock by package: its version, its hashes, and on which systems."""
     text = (ROOT / lock).read_text("utf-8")
     found = re.findall(
         r"^([A-Za-z0-9._-]+)(?:\[[a-z-]+\])?==(\S+[^\\]* \\\n(?:    --hash=.*\n)+)", text, re.M

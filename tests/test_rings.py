@@ -62,7 +62,7 @@ def test_a_ring_imports_itself_and_inner_ones():
 
 
 def test_rings_have_no_ambient_state():
-    """What a rule or a formula does depends on its arguments alone."""
+    """A rule or a formula depends on its arguments alone."""
     wrong = [
         file
         for ring in RINGS
@@ -91,7 +91,7 @@ def test_rings_keep_to_their_sizes():
 
 
 def is_of_the_library(call: ast.Call) -> bool:
-    """Whether a name may be one of the library's modules: a text that is not says so itself."""
+    """Whether a name may be one of the library's modules: a text that is not is marked."""
     if ast.unparse(call.func) == "room" or "minimlc" in ast.unparse(call):
         return True
     return bool(call.args) and not isinstance(call.args[0], ast.Constant)

@@ -1,4 +1,4 @@
-"""What counts as a removed room, and what does not: a broken import inside one is an error."""
+"""Removed rooms, and what does not count as one: a broken import inside one is an error."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What the parser accepts: every spelling, and the tree it stands for."""
+"""The texts that the parser accepts: every spelling, and the tree it stands for."""
 
 import gc
 import math

@@ -1,4 +1,4 @@
-"""Sizes that a call tells: their arithmetic is that of the integers they stand for."""
+"""Sizes known at the call: their arithmetic is that of the integers they stand for."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""What a machine may be said to have, and what is taken from what a system tells of its caches."""
+"""Features that a target may declare, and the sizes of caches from the system."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the ways into the code say of it (`docs/architecture.md`, the README of each ring): sizes,
+"""Claims of the ways into the code (`docs/architecture.md`, the README of each ring): sizes,
 programs and what they print, files, words.
 
 `python -m tests.ways_in` writes sizes, summaries and outputs anew. The Python blocks of a page run
@@ -51,7 +51,7 @@ def summary(file: Path) -> str:
 
 
 def printed(code: str, session: dict[str, Any]) -> str:
-    """What a block of code prints; `session` holds the names of those before it."""
+    """The output of a block of code; `session` holds the names of earlier blocks."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         exec(compile(code, PAGE.name, "exec"), session)

@@ -7,7 +7,7 @@
     AsmView(sch)                      script, LLVM and assembly, their lines linked
     machine_code(sch).loops           the machine code as text, to count in
     Roofline({"mm": (ops, bytes, t)}) kernels under the peaks of the machine
-    GraphView(mod)                    what a graph function computes out of what; groups open
+    GraphView(mod)                    the dataflow of a graph function; groups open
     MemoryTimeline(lib.plan("main"))  what lives when and where in the arena; also `plan.show()`
     ProfileView(profile, lib)         each kernel's time, linked to the graph; `profile.show()`
     SearchProgress(tuned)             a search's trials, live (`observe=`) or done; `tuned.show()`

@@ -1,4 +1,4 @@
-"""Where a cache hits and where it misses, element by element."""
+"""Hits and misses of a cache, element by element."""
 
 from collections.abc import Sequence
 from html import escape

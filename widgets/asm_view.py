@@ -18,7 +18,7 @@ from minimlc.loops.values.errors import CompileError, did_you_mean
 from minimlc.loops.values.target import Target
 
 MOST_LINES = 2000
-"""Longer listings are cut; the view says so."""
+"""Longer listings are cut, with a note."""
 
 AVX2 = "+sse2,+sse4.2,+avx,+avx2,+fma,+f16c,+bmi,+bmi2"
 AVX512 = f"{AVX2},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
@@ -36,7 +36,7 @@ TARGETS = {
 class AsmView(View):
     """The primitive function `name` of a module, schedule or library, from script to assembly.
 
-    Pointing at a line points at what it became, and at what it came from; a click, or Enter, keeps
+    Pointing at a line marks the lines that it became, and came from; a click, or Enter, keeps
     that. `pin` keeps a line from the start: its number, or a text in it. `target` is a `Target`, or
     "sse2", "avx2", "avx512", "amx" or "neon": a named machine and not the one at hand, so that a
     page reads the same everywhere. The LLVM code is what minimlc wrote, or, `optimized`, what LLVM
@@ -115,7 +115,7 @@ class AsmView(View):
 
 
 class MachineCode(NamedTuple):
-    """A function's machine code as text: its lines, and those of each innermost loop."""
+    """A function's machine code as text: its lines, and the lines of each innermost loop."""
 
     lines: tuple[str, ...]
     loops: tuple[tuple[str, ...], ...]
@@ -128,7 +128,7 @@ class MachineCode(NamedTuple):
 
 
 def machine_code(mod: Any, name: str | None = None, target: str | Target = "avx2") -> MachineCode:
-    """What `AsmView` shows as assembly, to count in: the same text on every machine."""
+    """The assembly that `AsmView` shows, to count in: the same text on every machine."""
     found, func = function_of(mod, name)
     _, read = read_back(found, func)
     listed = _listing(found, read, _target(target), optimized=False)

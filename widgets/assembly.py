@@ -30,7 +30,7 @@ FUSED = re.compile(r"^v?f(?:n?m(?:add|sub|la|ls)|ml[as])")
 
 
 class Loop(NamedTuple):
-    """An innermost loop: its lines, counted from 0, and what is in it, in words."""
+    """An innermost loop: its lines, counted from 0, and its contents, in words."""
 
     lines: tuple[int, ...]
     text: str
@@ -84,7 +84,7 @@ def _joined(parts: Sequence[str]) -> Tokens:
 def innermost_loops(lines: Sequence[str]) -> tuple[Loop, ...]:
     """The loops of a listing that have no other loop inside, by its control flow.
 
-    A loop is what a jump back to a block that dominates it closes (Aho et al., Compilers, 9.6).
+    A jump back to a block that dominates it closes a loop (Aho et al., Compilers, 9.6).
     """
     blocks = _blocks(lines)
     edges = _edges(lines, blocks)
@@ -100,7 +100,7 @@ def innermost_loops(lines: Sequence[str]) -> tuple[Loop, ...]:
         if not any(other != head and other in body for other in loops)
     ]
     found = [tuple(sorted(n for block in body for n in blocks[block])) for body in inner]
-    return tuple(Loop(numbers, _told([lines[n] for n in numbers])) for numbers in sorted(found))
+    return tuple(Loop(numbers, _words([lines[n] for n in numbers])) for numbers in sorted(found))
 
 
 def _blocks(lines: Sequence[str]) -> list[range]:
@@ -175,7 +175,7 @@ def _reaching(block: int, head: int, edges: Sequence[Sequence[int]]) -> set[int]
     return found
 
 
-def _told(lines: Iterable[str]) -> str:
+def _words(lines: Iterable[str]) -> str:
     """ "9 instructions, 4 of them on vectors, 2 multiply-adds"."""
     code = [line for line in lines if INSTRUCTION.match(line)]
     vectors = sum(VECTOR in assembly_tokens(line)[::2] for line in code)

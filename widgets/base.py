@@ -1,4 +1,4 @@
-"""What all views have in common: one self-contained module each, and a static form.
+"""The base of all views: one self-contained module for each, and a static form.
 
 The same JavaScript runs in a live notebook and in a stored page: everything a view draws is in
 its state, so it needs no kernel, and it loads nothing.

@@ -1,4 +1,4 @@
-"""What a value shows of itself in a notebook."""
+"""The display of a value in a notebook."""
 
 from collections.abc import Callable
 from typing import Any
@@ -76,7 +76,7 @@ def mimebundle(value: Any) -> dict[str, Any]:
     """`value` for a notebook, by MIME type: a live widget where one can be made, HTML and text.
 
     Takes a module, a function or any other node, a history, a schedule, a timing, a memory plan, a
-    profile or what a search came to.
+    profile or the outcome of a search.
     """
     kind = _kind(value)
     if kind == "script" and "\n" not in script_of(value):  # an expression needs no panel

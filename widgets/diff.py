@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 Op = tuple
-"""What happened to lines; `i` counts the lines before, `j` those after, from 0:
+"""A change of lines; `i` counts the lines before, `j` the lines after, from 0:
 
     ("=", i, j, n)              n lines stay
     ("~", i, j, marks, marks)   a line changes; marks are the changed columns, start, end, ...
@@ -64,7 +64,7 @@ def unified(before: Sequence[str], after: Sequence[str], context: int = 2) -> li
 
 
 def _grouped(ops: list[Op]) -> Iterator[Op]:
-    """Within a run of changes, what goes before what comes, as readers of diffs expect."""
+    """The operations; in a run of changes, all lines that go stand before all that come."""
     run: list[Op] = []
     for op in [*ops, ("=", 0, 0, 0)]:
         if op[0] != "=":

@@ -1,4 +1,4 @@
-"""One primitive function out of what a reader has at hand."""
+"""One primitive function from a module, a schedule, a library or itself."""
 
 import textwrap
 from typing import Any

@@ -19,11 +19,11 @@ HEADS = ("value", "type", "operator", "reads")
 
 
 class GraphView(View):
-    """What a graph function computes out of what: boxes for operators, above the ones that read
+    """The dataflow of a graph function: boxes for operators, above the ones that read
     them. Groups open: calls of graph functions (fused operators), and dataflow blocks.
 
-    `GraphView(mod)`, or a library or a function; `name` says which function, `open` which groups
-    are open: their names, or True for all. `profile`, of `lib.profile(name, ...)`, gives each
+    `GraphView(mod)`, or a library or a function; `name` is the function's, `open` has the groups
+    that are open: their names, or True for all. `profile`, of `lib.profile(name, ...)`, gives each
     kernel's time and bytes; the graph is then `lib`, or the module before fused operators became
     kernels. `CompileError` for no such graph function or group, and for other kernels.
     """
@@ -54,8 +54,8 @@ class GraphView(View):
             title=f"{self.name}: {calls:,} {noun}",
             nodes=[self._state(number) for number in range(len(self.drawing.nodes))],
             scopes=[
-                {"nodes": own, "layers": layout.layers, "pieces": list(map(list, layout.pieces))}
-                for own, layout in self.drawing.layouts()
+                {"nodes": ids, "layers": layout.layers, "pieces": list(map(list, layout.pieces))}
+                for ids, layout in self.drawing.layouts()
             ],
             opened=_opened(self.drawing.nodes, open),
             page=self._page() if self.times else "",

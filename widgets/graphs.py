@@ -23,7 +23,7 @@ MOST = 20_000
 
 class Drawn(NamedTuple):
     """A node: `kind` is "entry", "operator", "kernel", "group" or "result"; `scope` is where it is,
-    `inside` the scope of a group, or -1. `value` is the name of what it computes, `reads` of what.
+    `inside` the scope of a group, or -1. `value` is the name of its result, `reads` its inputs'.
     """
 
     name: str
@@ -74,18 +74,18 @@ class Drawing:
         members: list[list[int]] = [[] for _ in self.edges]
         for number, node in enumerate(self.nodes):
             members[node.scope].append(number)
-        places = {number: at for own in members for at, number in enumerate(own)}
+        places = {number: at for scope in members for at, number in enumerate(scope)}
         return [
-            (own, layered(len(own), [(places[a], places[b]) for a, b in edges]))
-            for own, edges in zip(members, self.edges, strict=True)
+            (scope, layered(len(scope), [(places[a], places[b]) for a, b in edges]))
+            for scope, edges in zip(members, self.edges, strict=True)
         ]
 
     def kernels(self) -> list[int]:
-        """The nodes that are one call each of what is compiled, in the order of the calls."""
+        """The nodes that are one call of a compiled function each, in the order of the calls."""
         return [number for number, node in enumerate(self.nodes) if node.kernel]
 
     def _entering(self, scope: int, source: int) -> int:
-        """What stands for `source` in a scope; from a block that is closed, the block."""
+        """The node that stands for `source` in a scope; from a block that is closed, the block."""
         node = self.nodes[source]
         if node.scope == scope:
             return source
@@ -133,7 +133,7 @@ class _Body:
         self.blocks: dict[int, int] = {}
 
     def call(self, call: Call, arguments: list[Any]) -> Any:
-        """Draw a call; its node, in tuples as its type says."""
+        """Draw a call; its node, in tuples according to its type."""
         value, scope = "", self.scope
         if self.next is not None and self.next[1].value is call:
             block, binding = self.next
@@ -200,7 +200,7 @@ def _read(item: Expr) -> str:
 
 
 def type_text(kind: Type) -> str:
-    """A type as "float32[2, 3]"; those of a tuple one after the other."""
+    """A type as "float32[2, 3]"; the fields of a tuple one after the other."""
     return ", ".join(f"{t.dtype}{list(t.shape)}" for t in tensor_types(kind)) or "()"
 
 

@@ -15,7 +15,7 @@ from minimlc.loops.values.errors import CompileError
 class IRView(View):
     """A module, a function, any node with a script, or a script itself.
 
-    `fold` says which blocks start folded, by number of their first line (from 1) or by a text in
+    `fold` has the blocks that start folded, by number of their first line (from 1) or by a text in
     it: `IRView(mod, fold=["T.init"])`.
     """
 

@@ -1,6 +1,6 @@
 """A directed graph in layers: where its nodes go, from above and from the left.
 
-The four steps are those of Sugiyama, Tagawa and Toda ("Methods for visual understanding of
+The four steps are from Sugiyama, Tagawa and Toda ("Methods for visual understanding of
 hierarchical system structures", IEEE SMC 11(2), 1981): layers by the longest path, points on edges
 that pass a layer, an order within each layer by barycentres, and coordinates. The last one is the
 page's (graph.js), because it depends on which groups are open.
@@ -37,8 +37,8 @@ def layered(count: int, edges: Iterable[Edge]) -> Layered:
 
 
 def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
-    """The layer of each node: one below the lowest that leads to it. What nothing leads to is just
-    above its first use.
+    """The layer of each node: one below the lowest that leads to it. A node that nothing leads to
+    is just above its first use.
     """
     ranks = [0] * count
     for source, target in sorted(edges, key=lambda edge: edge[1]):
@@ -56,7 +56,7 @@ def _ranks(count: int, edges: Sequence[Edge]) -> list[int]:
 def _pieces(
     count: int, edges: Sequence[Edge], ranks: Sequence[int], layers: list[list[int]]
 ) -> list[Edge]:
-    """The edges, cut where they pass a layer; those of one source share their points."""
+    """The edges, cut where they pass a layer; edges of one source share their points."""
     pieces: list[Edge] = []
     points: dict[Edge, int] = {}  # by source and layer
     for source, target in edges:

@@ -23,7 +23,7 @@ CLASSES = (
     ("Literal.Number", "m"),
     ("Comment", "c"),
 )
-"""Kinds of token and their class names in HTML, those of Pygments; the rest is plain text."""
+"""Kinds of token and their class names in HTML, as in Pygments; the rest is plain text."""
 
 _KINDS = tuple((string_to_tokentype(kind), name) for kind, name in CLASSES)
 

@@ -20,14 +20,14 @@ from minimlc.services.net.shrink import STRENGTHS, smaller
 
 MOST_STEPS = 20_000
 TOUCHES = 32  # accesses to follow for each step that can be shown
-NUMBERS = 90_000  # of which all steps together are made: about 400 KB of a page
-SPELLED = 6  # steps told in words
-SHOWN = 16  # rows and columns of the order told in numbers
+NUMBERS = 90_000  # in all steps together: about 400 KB of a page
+SPELLED = 6  # steps in words
+SHOWN = 16  # rows and columns of the order in numbers
 
 
 class Program(NamedTuple):
-    """What is shown: a script and its run. `touches` and `steps` are what `_encoded` makes of it:
-    of all of it, or of its beginning.
+    """A script and its run, as shown. `touches` and `steps` are the result of `_encoded` for
+    the run, or for its beginning.
     """
 
     script: str
@@ -44,10 +44,10 @@ class LoopNest(View):
     """The loops of a function at work: which elements each step reads and writes, in order.
 
     Play it, step through it with the arrow keys, or drag the slider: the line that runs and the
-    values of its loops are marked in the script, the elements in the buffers, with those of the
-    steps before fading behind. Lanes of a vectorized loop light up together, and so do `threads`
-    threads of a parallel loop. A program of more than `steps` steps is shown at smaller sizes, or
-    its beginning only; the view says so. `CompileError` for anything that is no such function.
+    values of its loops are marked in the script, the elements in the buffers, with those
+    of earlier steps fading behind. Lanes of a vectorized loop light up together, and so do
+    `threads` threads of a parallel loop. A program of more than `steps` steps is shown at smaller
+    sizes, or its beginning only, with a note. `CompileError` for anything that is no such function.
     """
 
     _esm = source("prelude.js", "grid.js", "loop_nest.js")
@@ -90,8 +90,8 @@ class LoopNest(View):
     def static_html(self) -> str:
         made = self.program.record
         parts = [script_html(self.program.script), f"<p>{escape(self._summary())}</p>"]
-        told = "".join(f"<li>{escape(line)}</li>" for line in _told(made))
-        parts.append(f'<ol start="0">{told}</ol>')
+        items = "".join(f"<li>{escape(line)}</li>" for line in _words(made))
+        parts.append(f'<ol start="0">{items}</ol>')
         for number, buffer in enumerate(made.buffers):
             label = f"{buffer.name}: the step in which each element is first touched"
             order = "\n".join(_order(made, number, len(self.steps)))
@@ -100,8 +100,8 @@ class LoopNest(View):
         return "\n".join(parts)
 
     def text(self) -> str:
-        told = [f"{number:3}  {line}" for number, line in enumerate(_told(self.program.record))]
-        return "\n".join([self.program.script, "", self._summary(), *told])
+        lines = [f"{number:3}  {line}" for number, line in enumerate(_words(self.program.record))]
+        return "\n".join([self.program.script, "", self._summary(), *lines])
 
     def _summary(self) -> str:
         count = f"{len(self.steps):,} steps" if len(self.steps) > 1 else "1 step"
@@ -109,10 +109,10 @@ class LoopNest(View):
 
 
 def _fitting(name: str, func: PrimFunc, threads: int, steps: int) -> tuple[Program, str]:
-    """The function with its run; smaller where that is too long, and then a note that says so."""
-    own = _program(name, func, threads, steps)
-    if own.is_whole:
-        return own, ""
+    """The function with its run; at smaller sizes if it is too long, and a note about that."""
+    full = _program(name, func, threads, steps)
+    if full.is_whole:
+        return full, ""
     for strength in STRENGTHS:
         small = smaller(func, strength)
         if small is None:
@@ -120,7 +120,7 @@ def _fitting(name: str, func: PrimFunc, threads: int, steps: int) -> tuple[Progr
         shrunk = _program(name, small, threads, steps)
         if shrunk.is_whole:
             return shrunk, f"at smaller sizes: {_sizes(func, small)}"
-    return own, "the beginning of a longer run"
+    return full, "the beginning of a longer run"
 
 
 def _program(name: str, func: PrimFunc, threads: int, steps: int) -> Program:
@@ -209,7 +209,7 @@ def _buffer_state(buffer: Buffer) -> dict[str, Any]:
     }
 
 
-def _told(made: Record) -> list[str]:
+def _words(made: Record) -> list[str]:
     """The first steps in words: "i = 0, k = 0: reads A[0, 0]; writes C[0, 0]"."""
     lines = []
     for step in made.steps[:SPELLED]:

@@ -1,4 +1,4 @@
-"""What is in the arena of a graph function, when, and where."""
+"""The arena of a graph function: which values are in it, when, and where."""
 
 from collections.abc import Sequence
 from html import escape
@@ -73,7 +73,7 @@ class MemoryTimeline(View):
         return "\n".join([self.title, *sizes, *lines, *([f"  … and {left:,} more"] * (left > 0))])
 
     def _sizes(self) -> list[list[Any]]:
-        """The plan's size, what it would be without sharing, and the least: each over the least."""
+        """The size of the plan, the one without sharing, and the least: each over the least."""
         least = max(self.plan.live, default=0)
         naive = sum(value.bytes for value in self.plan.values)
         sizes = (

@@ -19,7 +19,7 @@ class Occupancy(View):
     """The warps that a streaming multiprocessor (SM) of a device holds of each kernel at once, what
     keeps it from more, and the time that the kernel takes at least, by the roofline model.
 
-    `Occupancy(lib.profile("main", a, b), ("T4", "A100"))`; the names are those of
+    `Occupancy(lib.profile("main", a, b), ("T4", "A100"))`; the names are from
     `minimlc.gpusim.devices`. `CompileError` for an unknown device.
     """
 

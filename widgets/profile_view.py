@@ -1,4 +1,4 @@
-"""Where a call's time goes: a profile's kernels as a table with bars, linked to the graph."""
+"""The distribution of a call's time: kernels as a table with bars, linked to the graph."""
 
 from collections.abc import Iterator
 from html import escape

@@ -26,7 +26,7 @@ ABOVE = {
         "percent, the clock ran faster than while the peak was measured."
     ),
 }
-"""What it means that a kernel exceeds a roof."""
+"""Reasons why a kernel exceeds a roof, by roof."""
 
 
 class Point(NamedTuple):
@@ -53,8 +53,8 @@ class Roofline(View):
 
     `Roofline({"naive": (operations, bytes, time), ...})`, or (name, operations, bytes, time)
     tuples; a time is a `Timing`, samples or seconds. Count the bytes that a kernel must move at
-    least: its inputs and outputs once. `machine` are `Peaks`; None measures those of this machine
-    (`mlc.machine_peaks()`). A kernel above its roof is marked, and `above` says what that means.
+    least: its inputs and outputs once. `machine` are `Peaks`; None measures this machine's
+    (`mlc.machine_peaks()`). A kernel above its roof is marked, and `above` has the reasons.
     """
 
     _esm = source("prelude.js", "roofline.js")
@@ -99,7 +99,7 @@ class Roofline(View):
         return kernel.rate / self.machine.attainable(kernel.intensity)
 
     def limit(self, kernel: Point) -> str:
-        """What a kernel's roof is made of: "memory" or "multiply-adds"."""
+        """The limit that is a kernel's roof: "memory" or "multiply-adds"."""
         return "memory" if kernel.intensity < self.machine.ridge else "multiply-adds"
 
     def static_html(self) -> str:

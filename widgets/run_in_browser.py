@@ -33,7 +33,7 @@ FIRST = 8  # values that are shown
 
 
 class Result(NamedTuple):
-    """What a parameter should hold afterwards, and how far from it a value may be."""
+    """A parameter's expected values, and how far from them the results may be."""
 
     buffer: Buffer
     expected: np.ndarray
@@ -41,13 +41,13 @@ class Result(NamedTuple):
 
 
 class RunInBrowser(View):
-    """A function's kernels as WGSL, with a button: the browser runs them on these arrays, and says
-    whether the results are the simulator's.
+    """A function's kernels as WGSL, with a button: the browser runs them on these arrays, and
+    compares the results with the simulator's.
 
     `RunInBrowser(sch, "main", a, b, c)`: a module, function, schedule or library whose loops are
     bound to threads, and the arguments of a call, which stay as they are; results start from zeros
     where the kernels only write them. Everything is in the page: it needs no kernel of a notebook,
-    no library and no network, and says so in one sentence where there is no WebGPU. `bound` is the
+    no library and no network, and shows one sentence where there is no WebGPU. `bound` is the
     largest difference that agrees; None takes 1e-5 of a result's largest value (float16: 2e-3), and
     0 for integers. `BuildError` E511 for what WGSL lacks, `CompileError` for arrays of more than
     512 KiB. In a notebook, `outcome` has what the browser found.
@@ -78,12 +78,12 @@ class RunInBrowser(View):
             results=[_result_state(order.index(result.buffer), result) for result in self.expected],
             launches=[
                 {
-                    "symbol": each.symbol,
-                    "text": launch_text(each.kernel.grid, each.kernel.block),
-                    "grid": list(each.kernel.grid),
-                    "bindings": [order.index(buffer) for buffer in each.kernel.params],
+                    "symbol": entry.symbol,
+                    "text": launch_text(entry.kernel.grid, entry.kernel.block),
+                    "grid": list(entry.kernel.grid),
+                    "bindings": [order.index(buffer) for buffer in entry.kernel.params],
                 }
-                for each in self.launched
+                for entry in self.launched
             ],
         )
 
@@ -97,7 +97,7 @@ class RunInBrowser(View):
         return f"WebGPU, run by the browser: {self._about()}"
 
     def _about(self) -> str:
-        launched = (f"{each['symbol']}: {each['text']}" for each in self.launches)
+        launched = (f"{entry['symbol']}: {entry['text']}" for entry in self.launches)
         sizes = (f"{r.buffer.name} {shape_text(r.buffer.shape)}" for r in self.expected)
         return f"{'; '.join(launched)}; results: {', '.join(sizes)}"
 
@@ -105,7 +105,7 @@ class RunInBrowser(View):
 def _run(
     name: str, form: Launches, arrays: Sequence[Any], bound: float | None
 ) -> tuple[list[np.ndarray], list[Result]]:
-    """The arrays that the kernels start from, and what the simulator makes of them."""
+    """The arrays that the kernels start from, and the simulator's results."""
     given, _ = Arguments(name, parameters_of(form.func)).check(list(arrays), {})
     read = {load.buffer for kernel in form.kernels for load in nodes_of(kernel.body, Load)}
     pairs = zip(form.func.params, given, strict=True)

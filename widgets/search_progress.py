@@ -97,7 +97,7 @@ class SearchProgress(View):
         return self.records[0].score / trial.score if isfinite(trial.score) else 0.0
 
     def _draw(self) -> None:
-        """What depends on which trial is the best."""
+        """Update the state that depends on the best trial."""
         default, best = self.records[0], self.best
         self.name = default.candidate.func
         seconds = median(default.result.seconds) if default.result.seconds else 0.0
@@ -144,12 +144,12 @@ def _again(tuned: Searched) -> dict[str, float]:
         for name, results in tuned.again.items()
         if isinstance(name, str) and all(result.seconds for result in results)
     }
-    own = median(default.result.seconds) / tuned.score(default) if default.result.seconds else 0.0
-    return {name: own * score for name, score in scores.items() if own}
+    unit = median(default.result.seconds) / tuned.score(default) if default.result.seconds else 0.0
+    return {name: unit * score for name, score in scores.items() if unit}
 
 
 def _plain(trial: Tried) -> dict[str, Any]:
-    """A trial as the page has it; what is infinite is missing there."""
+    """A trial as the page has it; infinite values are missing there."""
     return {
         "score": trial.score if isfinite(trial.score) else None,
         "expected": trial.expected if isfinite(trial.expected) else None,
@@ -159,9 +159,9 @@ def _plain(trial: Tried) -> dict[str, Any]:
 
 
 def _decisions(default: Mapping[str, Any], best: Mapping[str, Any]) -> list[list[str]]:
-    """What was decided otherwise: names, and both decisions; "–" where there was none."""
+    """Decisions that differ: names, and both decisions; "–" where there was none."""
     names = dict.fromkeys([*default, *best])
-    rows = [[name, *(_word(each, name) for each in (default, best))] for name in names]
+    rows = [[name, *(_word(choices, name) for choices in (default, best))] for name in names]
     return [row for row in rows if row[1] != row[2]]
 
 

@@ -1,4 +1,4 @@
-"""What there is to show of a value: scripts, the steps of a history, the samples of a timing."""
+"""Contents of the views of a value: scripts, the steps of a history, the samples of a timing."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Measured times in seconds; `machine` says in words where."""
+    """Measured times in seconds; `machine` describes the machine."""
 
     name: str
     samples: tuple[float, ...]
@@ -85,8 +85,8 @@ class Planned(Protocol):
 
 @runtime_checkable
 class Tried(Protocol):
-    """A trial of a search: its program, what was expected of it and what came of it, in times of a
-    reference; infinite of a failure.
+    """A trial of a search: its program, the score expected of it and its result, in times of a
+    reference; infinite for a failure.
     """
 
     number: int
@@ -101,9 +101,9 @@ class Tried(Protocol):
 
 @runtime_checkable
 class Searched(Protocol):
-    """What a search came to: its trials, the first of which is the default, why it stopped, what
-    was measured `again` at its end, libraries' routines by name, and the trial that it chose, so
-    many times as fast as the default.
+    """The outcome of a search: its trials, the default first, why it stopped, results measured
+    `again` at its end, libraries' routines by name, and the trial that it chose, so many times as
+    fast as the default.
     """
 
     records: Sequence[Tried]
@@ -120,7 +120,7 @@ class Searched(Protocol):
 
 
 def script_of(value: Any) -> str:
-    """What to read of a value: its script, large constants without their bytes.
+    """The text of a value: its script, large constants without their bytes.
 
     Text stands for itself; so does a node that describes itself in words of its own.
     """

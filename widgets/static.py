@@ -1,7 +1,7 @@
 """Views that need no JavaScript, no style sheet and no kernel: HTML and plain text.
 
 Both are the same in every run: no addresses, ids or random numbers, and times only in timings and
-in what is called a page. The classes are those of Pygments, which notebook pages have colours for;
+in what is called a page. The classes are Pygments's, which notebook pages have colours for;
 without them the text reads as well.
 """
 
@@ -24,7 +24,7 @@ def script_html(script: str, title: str = "") -> str:
 
 
 def diff_html(before: str, after: str, titles: Sequence[str]) -> str:
-    """What differs, with a sign before each line that goes (-) or comes (+)."""
+    """The differences, with a sign before each line that goes (-) or comes (+)."""
     first, second = (escape(title) for title in titles)
     heading = f"<p><b>{first}</b> (-) and <b>{second}</b> (+)</p>"
     if before == after:
@@ -84,7 +84,7 @@ def timings_html(timings: Sequence[Samples], speedups: Mapping[str, float]) -> s
 
 
 def search_text(name: str) -> str:
-    """What was searched for; how fast it became differs from run to run."""
+    """The aim of a search, without its speed, which differs from run to run."""
     return f"Search for a fast {name}" if name else "Search for a fast program"
 
 

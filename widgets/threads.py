@@ -1,4 +1,4 @@
-"""Which thread of a GPU touches which element of which buffer, statement by statement."""
+"""The elements of buffers that each thread of a GPU touches, statement by statement."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -29,15 +29,15 @@ from minimlc.targets.gpu.launch import launch_text
 
 MOST_BLOCKS = 16
 MOST_STEPS = 400
-MOST_STATEMENTS = 10 * MOST_STEPS  # followed, of which those that access memory are steps
-NUMBERS = 60_000  # of which all steps together are made: about 300 KB of a page
+MOST_STATEMENTS = 10 * MOST_STEPS  # followed; the ones that access memory are steps
+NUMBERS = 60_000  # in all steps together: about 300 KB of a page
 SIDE = 64  # rows and columns of a buffer that are drawn
-SPELLED = 6  # steps told in words
-SHOWN = 8, 16  # rows and columns told in numbers
+SPELLED = 6  # steps in words
+SHOWN = 8, 16  # rows and columns in numbers
 
 
 class Touch(NamedTuple):
-    """What the threads of the first blocks access at once: an element for each thread of a block,
+    """An access of the threads of the first blocks at once: an element for each thread of a block,
     -1 for one that does not run.
     """
 
@@ -47,7 +47,7 @@ class Touch(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """A statement that all threads run together, and what it accesses in memory."""
+    """A statement that all threads run together, and its accesses to memory."""
 
     kernel: Kernel
     stmt: Stmt
@@ -55,12 +55,12 @@ class Moment(NamedTuple):
 
 
 class _Enough(Exception):
-    """What is shown has been recorded."""
+    """All that is shown has been recorded."""
 
 
 class Recorder(Watch):
     """Records what the first blocks of a kernel do to the buffers that are looked at. `is_last`
-    says that no kernel comes after this one, so that the run may end early.
+    is true if no kernel comes after this one, so that the run may end early.
     """
 
     def __init__(self, kernel: Kernel, names: Sequence[str], moments: list[Moment], is_last: bool):
@@ -89,14 +89,14 @@ class Recorder(Watch):
 
 
 class Threads(View):
-    """Which thread touches which element of global and shared memory, over time and by block.
+    """The elements of global and shared memory that each thread touches, over time and by block.
 
     `Threads(sch)`, `Threads(mod, "main", "C", a, b, c)`: a module, function, schedule or library
     whose loops are bound to threads. All threads take a statement together, as the simulator runs
     them: drag the sliders over the steps and the blocks, point at an element or at a thread.
     `buffer` names one buffer or several, None means all; without `arrays` the arguments are zeros.
-    Of a large program the first blocks and steps are shown, and a part of each buffer, which the
-    view says. `CompileError` for an unknown name, or where nothing is accessed.
+    Of a large program the first blocks and steps are shown, and a part of each buffer, with a
+    note. `CompileError` for an unknown name, or where nothing is accessed.
     """
 
     _esm = source("prelude.js", "grid.js", "gpu.js", "threads.js")
@@ -125,7 +125,7 @@ class Threads(View):
         self.shown = _chosen(launches, buffer)
         followed = _record(name, launches, [b.name for b in self.shown], arrays)
         is_shared = any(b.scope.startswith(SHARED) for b in self.shown)
-        kept = Barrier if is_shared else ()  # which tells nothing of other buffers
+        kept = Barrier if is_shared else ()  # a barrier does not concern other buffers
         moments = [m for m in followed if m.touches or isinstance(m.stmt, kept)]
         coder = _Coder(launches.kernels, self.shown)
         steps = coder.steps(moments)
@@ -144,7 +144,7 @@ class Threads(View):
         )
 
     def static_html(self) -> str:
-        items = "".join(f"<li>{escape(line)}</li>" for line in self._told())
+        items = "".join(f"<li>{escape(line)}</li>" for line in self._spelled())
         parts = [f"<p>{escape(self._summary())}</p>", f'<ol start="0">{items}</ol>']
         for buffer in self.shown:
             label, rows = _owners(buffer, self.moments)
@@ -153,23 +153,23 @@ class Threads(View):
         return "\n".join(parts)
 
     def text(self) -> str:
-        told = [f"{number:3}  {line}" for number, line in enumerate(self._told())]
-        return "\n".join([self._summary(), *told])
+        lines = [f"{number:3}  {line}" for number, line in enumerate(self._spelled())]
+        return "\n".join([self._summary(), *lines])
 
     def _summary(self) -> str:
         launched = "; ".join(f"{kernel['name']}: {kernel['launch']}" for kernel in self.kernels)
         steps = "1 step" if len(self.steps) == 1 else f"{len(self.steps)} steps"
         return "; ".join([f"{launched}; {steps}", *filter(None, [self.note])])
 
-    def _told(self) -> list[str]:
+    def _spelled(self) -> list[str]:
         shown = self.moments[:SPELLED]
         before = [None, *(moment.stmt for moment in shown)]
-        told = [_words(moment, was) for moment, was in zip(shown, before, strict=False)]
-        return [*told, "…"] if len(self.moments) > SPELLED else told
+        words = [_words(moment, was) for moment, was in zip(shown, before, strict=False)]
+        return [*words, "…"] if len(self.moments) > SPELLED else words
 
 
 def _chosen(launches: Launches, wanted: str | Sequence[str] | None) -> list[Buffer]:
-    """The buffers to show: those in global and shared memory, or some of them by name."""
+    """The buffers to show: all in global and shared memory, or some of them by name."""
     known: dict[str, Buffer] = {}
     for kernel in launches.kernels:
         for buffer in (*kernel.params, *kernel.shared):
@@ -186,7 +186,7 @@ def _chosen(launches: Launches, wanted: str | Sequence[str] | None) -> list[Buff
 def _record(
     name: str, launches: Launches, names: Sequence[str], arrays: Sequence[Any]
 ) -> list[Moment]:
-    """The statements of a run, and what they do to some buffers."""
+    """The statements of a run, and their accesses to some buffers."""
     params = launches.func.params
     passed = list(arrays) or [np.zeros(p.shape, to_numpy(p.dtype)) for p in params]
     shared, _ = Arguments(name, parameters_of(launches.func)).check(passed, {})
@@ -264,7 +264,7 @@ def _statement_line(stmt: Stmt) -> str:
 
 
 def _notes(kernels: Sequence[Kernel], buffers: Sequence[Buffer], steps: int) -> Iterator[str]:
-    """What is left out, in words."""
+    """The parts left out, in words."""
     if steps:
         yield f"the first {steps} steps of more"
     most = max(prod(kernel.grid) for kernel in kernels)

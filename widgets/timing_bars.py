@@ -76,7 +76,7 @@ def _speedups(samples: Sequence[Samples], baseline: str) -> dict[str, float]:
 
 
 def _reach(timing: Samples) -> float:
-    """Where the axis may end for a timing: its samples above are outliers."""
+    """The end of the axis for a timing: its samples above are outliers."""
     times = sorted(timing.samples)
     quartile = times[(3 * len(times) - 1) // 4]  # by nearest rank
     return min(times[-1], BEYOND * max(quartile, timing.median))

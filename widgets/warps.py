@@ -1,4 +1,4 @@
-"""What a warp asks of memory at once: sectors of global memory, banks of shared memory."""
+"""Requests of a warp to memory: sectors of global memory, banks of shared memory."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -111,7 +111,7 @@ class _Requests(View):
 
 
 class Transactions(_Requests):
-    """What warps ask of global memory: which lane gets which bytes of which 32-byte sectors.
+    """Requests of warps to global memory: the bytes that each lane gets, by 32-byte sectors.
 
     `Transactions(lib.profile("main", a, b))`. For each load and store, how many sectors a request
     takes, over the whole run, and the first request in full: a row is a line of 128 bytes, coloured
@@ -129,7 +129,7 @@ class Transactions(_Requests):
 
 
 class Banks(_Requests):
-    """What warps ask of shared memory: 32 banks, each with one word for a wavefront.
+    """Requests of warps to shared memory: 32 banks, each with one word for a wavefront.
 
     `Banks(lib.profile("main", a, b))`. For each load and store, how many wavefronts a request
     takes, over the whole run, and the first request in full: a column is a bank, a row a wavefront,
@@ -142,7 +142,7 @@ class Banks(_Requests):
 
     def state(self, place: Place) -> dict[str, Any]:
         words = served(place.access.sample, place.access.size, place.access.action)
-        return {**super().state(place), "served": [list(map(int, each)) for each in words]}
+        return {**super().state(place), "served": [list(map(int, word)) for word in words]}
 
     def row(self, place: Place) -> list[str]:
         access = place.access
@@ -165,7 +165,7 @@ def served(sample: Sequence[int], size: int, action: str = "load") -> list[Serve
     group = int(together(np.array([sample]), size, loads=action == "load")[0])
     found: list[Served] = []
     for start in range(0, WARP, group):
-        first = 1 + max((each.wavefront for each in found), default=-1)
+        first = 1 + max((item.wavefront for item in found), default=-1)
         queues: dict[int, list[int]] = {}
         for lane in range(start, start + group):
             for word in _words(sample[lane], size):

@@ -1,1 +1,1 @@
-"""Processes apart: what may crash, hang or flood runs in one of its own, within limits."""
+"""Processes apart: work that may crash, hang or flood runs in a separate one, within limits."""

@@ -21,11 +21,11 @@ POLL_SECONDS = 0.02
 """How often a copy is looked at; a look takes 50 microseconds."""
 PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 ENDINGS = {"SIGXFSZ": "output", "SIGXCPU": "timeout"}
-"""What a signal from the system means."""
+"""Kinds of `Stopped`, by the signal from the system."""
 
 Tell = Callable[[str, float], None]
-"""A copy says what it does next, and for how many seconds it may; endless is `inf`. In the part
-"run" it is limited by the system too, and may start no processes.
+"""Announces the next part of a copy's work, and how many seconds it may take (`inf`: any). In the
+part "run" the copy is limited by the system too, and may start no processes.
 """
 
 
@@ -44,8 +44,8 @@ class _Watched(NamedTuple):
 
 
 def in_a_copy(work: Callable[[Tell], str], limits: Limits, private: tuple[BinaryIO, ...]) -> str:
-    """What `work` returns, run in a copy of this process without its `private` streams; `Stopped`
-    where it returned nothing. At first it has `limits.wall_seconds`.
+    """The result of `work`, run in a copy of this process without its `private` streams; `Stopped`
+    where there is none. At first it has `limits.wall_seconds`.
     """
     os.lseek(2, 0, os.SEEK_SET)
     os.ftruncate(2, 0)
@@ -98,7 +98,7 @@ def _be_the_copy(
 
 
 def _followed(copy: _Watched, seconds: float) -> str | None:
-    """What the copy answers; None where it ended without an answer."""
+    """The copy's answer; None where it ended without one."""
     part, text, end = "start", b"", time.monotonic() + seconds
     while True:
         ended = os.waitid(os.P_PID, copy.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -116,7 +116,7 @@ def _followed(copy: _Watched, seconds: float) -> str | None:
 
 
 def _read(stream: int) -> bytes:
-    """What there is to read; nothing after a while, and at the stream's end."""
+    """Bytes that can be read; none after `POLL_SECONDS`, and at the stream's end."""
     if not select.select([stream], [], [], POLL_SECONDS)[0]:
         return b""
     data = os.read(stream, 1 << 16)
@@ -126,7 +126,7 @@ def _read(stream: int) -> bytes:
 
 
 def _trespass(copy: _Watched, alone: bool) -> str:
-    """Which limit a copy has crossed; '' for none."""
+    """The limit that a copy has crossed; '' for none."""
     with contextlib.suppress(OSError):
         if int(Path(f"/proc/{copy.pid}/statm").read_text().split()[1]) * PAGE > copy.memory_bytes:
             return "memory"
@@ -137,4 +137,4 @@ def _trespass(copy: _Watched, alone: bool) -> str:
 
 def _children(pid: int) -> list[str]:
     tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [each for task in tasks for each in (task / "children").read_text().split()]
+    return [child for task in tasks for child in (task / "children").read_text().split()]

@@ -1,4 +1,4 @@
-"""What a process apart may use. This protects from accidents; it is not a security sandbox."""
+"""Limits of a process apart. They protect from accidents; they are not a security sandbox."""
 
 import sys
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What travels between a notebook, its workers and a grader: JSON and arrays, never code.
+"""Messages between a notebook, its workers and a grader: JSON and arrays, never code.
 
 A message is a JSON object and some named arrays. In a file and on a pipe it is a zip archive of
 `submission.json` and `arrays.npz`. Nothing here unpickles or evaluates.
@@ -30,7 +30,7 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _JSON, _ARRAYS = "submission.json", "arrays.npz"
 _SIZE = struct.Struct("<Q")
 NUMBERS = "biuf"
-"""The kinds of dtypes that travel: truth values, integers and floats."""
+"""The kinds of dtypes that a message may have: truth values, integers and floats."""
 FOREIGN = "what came back is not the worker's answer: something else wrote to it"
 """The reason for refusing a message that lacks the request's token."""
 
@@ -136,7 +136,7 @@ def packed(message: Message, method: int = zipfile.ZIP_STORED) -> bytes:
 
 
 def unpacked(data: bytes) -> Message:
-    """The message in a zip archive; `Malformed` says what is wrong with it."""
+    """The message in a zip archive; `Malformed`, with the reason, where there is none."""
     parts = _unzipped(data, LARGEST_TEXT + LARGEST_ARRAYS, most=2)
     if set(parts) != {_JSON, _ARRAYS}:
         raise Malformed(f"it holds {sorted(parts)}, not {[_ARRAYS, _JSON]}")

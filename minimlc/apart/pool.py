@@ -1,4 +1,4 @@
-"""A process's workers for one module: those that wait have imported what they need."""
+"""A process's workers for one module: the idle ones have imported what they need."""
 
 import atexit
 import os

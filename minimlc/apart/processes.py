@@ -21,8 +21,8 @@ STARTED = "it started other processes, which a submission may not"
 
 
 def own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Where requests come from and answers go to. What runs from now on reads nothing, and its
-    output goes where errors do.
+    """The streams of requests and of answers. Code that runs from now on reads nothing from stdin,
+    and its output goes to stderr.
     """
     requests = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
@@ -117,7 +117,7 @@ def apart(answer: Callable[[], Message], token: str, private: tuple[BinaryIO, ..
 
 
 def how_it_ended(code: int) -> str:
-    """What the exit code of a process that gave no answer means, in words."""
+    """The end of a process that gave no answer, in words, from its exit code."""
     if sys.platform != "win32" and code == -signal.SIGXCPU:
         return "it used more CPU time than it may: is there an endless loop?"
     if code < 0:

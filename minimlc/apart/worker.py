@@ -21,14 +21,14 @@ from minimlc.apart.message import FOREIGN, Arrays, Failed, Malformed, Message, r
 from minimlc.apart.processes import STARTED, how_it_ended, kill_below
 
 POLL_SECONDS = 0.1
-"""How often what runs is checked; a check takes milliseconds."""
+"""The time between checks of a worker; a check takes milliseconds."""
 START_SECONDS = 60.0
 END_SECONDS = 2.0
 """How long to keep killing new processes of a worker that is being ended."""
 
 OWN = 3 if sys.platform == "linux" else 1
-"""How many of a worker's processes are its own. On Linux: the guard, the one that answers, and its
-copy, which runs what is asked for.
+"""The number of processes that a worker needs itself. On Linux: the guard, the one that answers,
+and its copy, which runs a request.
 """
 
 _MARK = "MINIMLC_WORKER"
@@ -76,7 +76,7 @@ class Worker:
 
     def _read(self) -> None:
         try:
-            receive(self._stdout)  # says that it is ready
+            receive(self._stdout)  # the sign that it is ready
             self._ready.set()
             while (message := receive(self._stdout)) is not None:
                 self._answers.put(message)
@@ -99,7 +99,7 @@ class Worker:
         self, body: dict[str, Any], arrays: Arrays, limits: Limits, watched: bool = True
     ) -> Message:
         """The answer to a request. `Failed` where there is none within the limits, and where the
-        worker says why there is no result; in the latter case the worker lives on. A worker that
+        worker reports a failure; in the latter case the worker lives on. A worker that
         is not `watched` is only held to the wall time.
         """
         request = {**body, "token": self.token, "limits": limits.to_json()}
@@ -137,7 +137,7 @@ class Worker:
 
     def _watch(self, limits: Limits) -> None:
         processes, used, seconds = [], 0, 0.0
-        with suppress(psutil.Error):  # it has ended: the next poll says how
+        with suppress(psutil.Error):  # it has ended: the next poll shows how
             first = psutil.Process(self._process.pid)
             processes = [first, *first.children(recursive=True)]
         for process in processes:
@@ -161,7 +161,7 @@ class Worker:
         return "it closed its connection without an answer" if code is None else how_it_ended(code)
 
     def printed(self) -> str:
-        """The beginning of what it wrote to its output."""
+        """The beginning of its output."""
         with suppress(OSError), open(self.folder / "printed", "rb") as file:
             return file.read(2000).decode("utf-8", "replace")
         return ""

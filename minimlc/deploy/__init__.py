@@ -1,1 +1,1 @@
-"""What an executable can do besides being called: profiles, memory plans, files."""
+"""Uses of an executable besides calls: profiles, memory plans, files."""

@@ -23,7 +23,7 @@ from minimlc.loops.values.errors import BuildError, shown
 from minimlc.services.runtime.files import path_of
 
 FORMAT = 4
-"""What changes where older code could not be called, or read, in the same way."""
+"""The version, which changes where older code could not be called, or read, in the same way."""
 
 MANIFEST, CODE, CONSTANTS, MODULE = "manifest.json", "code.o", "constants.npz", "module.txt"
 DIGITS = 64
@@ -31,11 +31,11 @@ FAULTS = (
     *(zipfile.BadZipFile, EOFError, OSError, RuntimeError),
     *(ValueError, TypeError, LookupError, AttributeError, MemoryError, zlib.error),
 )
-"""What reading an archive raises, or its parts, that `pack` did not write."""
+"""Exceptions from reading an archive, or parts of one, that `pack` did not write."""
 
 
 def file_of(path: object, call: str) -> Path:
-    """The argument of `call` as a path; `BuildError` for what is none."""
+    """The argument of `call` as a path; `BuildError` for anything else."""
     file = path_of(path)
     if file is None:
         why = f"{call} takes the name of a file, got {shown(path)}"
@@ -82,7 +82,7 @@ def unpack(data: bytes, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
         raise damaged(f"{name} is damaged: it is incomplete, or bytes of it have changed")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {each: archive.read(each) for each in archive.namelist()}
+            members = {member: archive.read(member) for member in archive.namelist()}
         manifest = json.loads(members.pop(MANIFEST))
         version, digests = manifest["format"], manifest["sha256"]
     except FAULTS as error:
@@ -90,6 +90,6 @@ def unpack(data: bytes, name: str) -> tuple[dict[str, Any], dict[str, bytes]]:
     if version != FORMAT:
         why = f"{name} has format {version!r:.20}, this minimlc reads format {FORMAT}"
         raise BuildError(why, code="E513", hint="save it again with the same version of minimlc")
-    if digests != {each: digest(content) for each, content in members.items()}:
+    if digests != {member: digest(content) for member, content in members.items()}:
         raise damaged(f"{name} is damaged: a member is not the one that was written")
     return manifest, members

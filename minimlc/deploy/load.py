@@ -18,10 +18,10 @@ from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 from minimlc.machine.trial import tiles_permitted
 from minimlc.script import parse
-from minimlc.services.runtime.records import restored
 from minimlc.services.runtime.foreign import missing_features
 from minimlc.services.runtime.library import Library
 from minimlc.services.runtime.memory import on_a_line
+from minimlc.services.runtime.records import restored
 from minimlc.services.sizes.kernels import family
 from minimlc.services.threads.parallel import symbols
 

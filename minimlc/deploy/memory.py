@@ -1,4 +1,4 @@
-"""A graph function's memory plan as a value to read: what is in the arena, when, and where."""
+"""A graph function's memory plan as a value to read: the arena's values, when and where."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class MemoryPlan:
 
     @property
     def naive(self) -> int:
-        """Bytes if each value had a place of its own."""
+        """Bytes if each value had a separate place."""
         return sum(value.bytes for value in self.values)
 
     @property
@@ -85,12 +85,12 @@ def memory_plan(library: Library, name: str, sizes: Mapping[str, int] = {}) -> M
     function: Any = library[name]
     family = isinstance(function, SymbolicGraph) and data_tell(function.func)
     if family or isinstance(function, HalvedGraph):
-        why = f'"{name}" has no memory plan: its data tell a size'
+        why = f'"{name}" has no memory plan: it has a data-dependent size'
         raise CompileError(why, code="E136", hint="library.profile(name, *arguments)")
     if isinstance(function, SymbolicGraph):
         return memory_plan(function.at(sizes), name)
     if sizes and not isinstance(function, SymbolicKernel):
-        raise CompileError(f'"{name}" has no sizes that a call tells', code="E136")
+        raise CompileError(f'"{name}" has no sizes known only at the call', code="E136")
     planned = getattr(function, "plan", None)
     if not isinstance(planned, Plan):
         why = f'"{name}" has no memory plan in a library for target "{library.target.name}"'

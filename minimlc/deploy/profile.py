@@ -1,4 +1,4 @@
-"""Where a call's time goes: each kernel of a function timed by itself, beside what it does.
+"""The distribution of a call's time: each kernel of a function timed by itself, with its work.
 
 A kernel's share of the roofline is the least time that the machine's peaks allow for its operations
 and bytes, over its time (Williams, Waterman and Patterson, "Roofline: an insightful visual
@@ -35,7 +35,7 @@ from minimlc.services.threads.parallel import num_threads
 BUILDING = Hook[Any]("building")
 
 SECONDS, FEWEST, MOST = 0.3, 3, 200
-"""A function is run for so long, but so many times at least and at most."""
+"""Seconds that a function is run for, and the least and the greatest number of runs."""
 
 AFAR = ("cuda", "opencl")
 """Targets whose kernels would be timed together with copies to a device and back."""
@@ -75,12 +75,12 @@ class Profile:
 
     @property
     def bytes(self) -> int:
-        """What all kernels read and write."""
+        """Bytes that all kernels read and write."""
         return sum(kernel.bytes for kernel in self.kernels)
 
     @property
     def flops(self) -> int | None:
-        """The operations of all kernels; None where those of one are not known."""
+        """The operations of all kernels; None where one kernel's are not known."""
         counts = [kernel.flops for kernel in self.kernels]
         return None if None in counts else sum(count or 0 for count in counts)
 
@@ -147,7 +147,7 @@ def profile(library: Library, name: str, arguments: Sequence[Any]) -> Profile:
 
 
 def _halved(call: HalvedGraph, name: str, arguments: Sequence[Any]) -> Profile:
-    """The kernels before data tell a size, then those for that size."""
+    """The kernels before a data-dependent size is known, then the kernels for that size."""
     first = profile(call.head, name, arguments)
     rest = call.rest(arguments, first.result)
     if call.ends:
@@ -163,13 +163,13 @@ Runner = Callable[[Callable[..., None], Sequence[Any]], Any]
 
 
 def _runner(library: Library, name: str, func: object) -> tuple[Sequence[PlannedCall], Runner]:
-    """The steps of a function, and what takes them."""
-    kernels = {each: library[each] for each in library.names()}
+    """The steps of a function, and the `Runner` that takes them."""
+    kernels = {callee: library[callee] for callee in library.names()}
     step = partial(_prepared, kernels, {})
     if isinstance(func, Function):
         planned = plan(library.mod, name)
         if isinstance(library[name], NativeGraph):
-            alone = {each.call: _alone(library, each.call) for each in planned.steps if each.call}
+            alone = {item.call: _alone(library, item.call) for item in planned.steps if item.call}
             step = partial(_prepared, kernels, alone)
         graph = SteppedGraph(name, func, planned, kernels)
         return planned.steps, lambda timed, given: graph.run(partial(timed, step), given)

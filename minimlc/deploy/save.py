@@ -21,12 +21,12 @@ from minimlc.loops.values.dtypes import dtype_name
 from minimlc.loops.values.errors import BuildError
 from minimlc.loops.values.module import IRModule
 from minimlc.loops.values.node import Node
-from minimlc.services.runtime.records import plan_record, signature_record
 from minimlc.services.native.entry import entry_symbol
 from minimlc.services.native.native import is_threaded
 from minimlc.services.runtime.executable import functions_of
 from minimlc.services.runtime.files import write_atomically
 from minimlc.services.runtime.library import Library
+from minimlc.services.runtime.records import plan_record, signature_record
 from minimlc.services.sizes.kernels import HalvedGraph
 from minimlc.services.sizes.symbolic_graphs import is_family
 
@@ -41,7 +41,7 @@ def save(library: Library, path: str | os.PathLike[str]) -> None:
 
 
 def _packed(library: Library) -> bytes:
-    """The bytes of the file: those of symbolic functions' instances are members of it."""
+    """The bytes of the file; instances of symbolic functions are members of it."""
     if library.target.name != "llvm":
         why = f'a library for target "{library.target.name}" cannot be saved'
         raise BuildError(why, code="E514", hint='build(mod, "llvm")')
@@ -63,23 +63,23 @@ def _packed(library: Library) -> bytes:
         CONSTANTS: zipped({f"{name}.npy": _npy(data) for name, data in arrays.items()}),
         MODULE: mod.script().encode(),
         **{
-            f"{name}/{at}": _packed(each)
+            f"{name}/{at}": _packed(instance)
             for name, libraries in instances.items()
-            for at, (_, each) in enumerate(libraries)
+            for at, (_, instance) in enumerate(libraries)
         },
     }
     manifest = {
         **_machine(library, text),
         "dtypes": {name: dtype_name(data.dtype) for name, data in arrays.items()},
         "functions": _functions(compiled, plans, {id(data): name for name, data in arrays.items()}),
-        "instances": {name: [key for key, _ in each] for name, each in instances.items()},
+        "instances": {name: [key for key, _ in pairs] for name, pairs in instances.items()},
     }
     return pack(manifest, members)
 
 
 def _instances(function: Any) -> list[tuple[Sequence[int] | None, Library]]:
-    """What there is of a symbolic function: libraries by sizes; None for what comes before data
-    tell them.
+    """The libraries of a symbolic function by sizes; None for the part before data-dependent sizes
+    are known.
     """
     if isinstance(function, HalvedGraph):
         return [(None, function.head), *_instances(function.tail)]
@@ -95,7 +95,7 @@ def _check_steps(plans: dict[str, Plan]) -> None:
 
 
 def _machine(library: Library, text: str) -> dict[str, Any]:
-    """What the code needs of a machine."""
+    """Requirements of the code on a machine."""
     return {
         "minimlc": VERSION,
         "triple": import_module("llvmlite.binding").get_process_triple(),
@@ -106,7 +106,7 @@ def _machine(library: Library, text: str) -> dict[str, Any]:
 
 
 def _arrays(mod: IRModule, plans: dict[str, Plan]) -> dict[str, np.ndarray]:
-    """Constants by name: those of the script, then small ones, which have none there."""
+    """Constants by name: the script's, then small ones, which have no name there."""
     arrays = named_constants(mod)
     known = {id(data) for data in arrays.values()}
     small = {id(data): data for steps in plans.values() for data in steps.constants}
@@ -133,6 +133,6 @@ def _functions(mod: Mapping[str, Node], plans: dict[str, Plan], names: dict[int,
             how = {**signature_record(func), "plan": plan_record(plans[name], names)}
             records.append({"name": name, "symbol": entry, **how})
         else:
-            parameters = [list(each) for each in parameters_of(func)]  # type: ignore[arg-type]
+            parameters = [list(item) for item in parameters_of(func)]  # type: ignore[arg-type]
             records.append({"name": name, "symbol": symbol(name), "parameters": parameters})
     return records

@@ -1,4 +1,4 @@
-"""What a primitive function does, counted from its loops: operations on floats, bytes of arrays.
+"""The operations on floats of a primitive function, counted from its loops.
 
 One operation is `+`, `-`, `*`, `/`, `//`, `%`, min, max, or a call of a function such as exp; a
 multiply-add is two. Nothing is run.
@@ -38,11 +38,11 @@ def flops(func: PrimFunc) -> int | None:
     """
     total = 0
     for access in accesses(func):
-        each = operations(access.node.value) if isinstance(access.node, Store) else 0
-        count = runs(access) if each else 0
+        ops = operations(access.node.value) if isinstance(access.node, Store) else 0
+        count = runs(access) if ops else 0
         if count is None:
             return None
-        total += each * count
+        total += ops * count
     return total
 
 
@@ -79,7 +79,7 @@ def runs(access: Access) -> int | None:
 
 
 def _is_over(loop: For, extents: Container[Var]) -> bool:
-    """Whether other loops decide a loop's extent; where iters do, a guard says so already."""
+    """Whether other loops decide a loop's extent; where iters do, there is a guard already."""
     return bool(variables(loop.extent)) and all(var in extents for var in variables(loop.extent))
 
 
@@ -87,11 +87,11 @@ def _sharing(guards: Iterable[Expr]) -> list[tuple[frozenset[Var], list[Expr]]]:
     """Conditions in groups that have no variable in common."""
     groups: list[tuple[frozenset[Var], list[Expr]]] = []
     for guard in guards:
-        own = variables(guard)
-        met = [group for group in groups if group[0] & own]
-        groups = [group for group in groups if not group[0] & own]
+        used = variables(guard)
+        met = [group for group in groups if group[0] & used]
+        groups = [group for group in groups if not group[0] & used]
         together = [part for _, parts in met for part in parts]
-        groups.append((own.union(*(names for names, _ in met)), [*together, guard]))
+        groups.append((used.union(*(names for names, _ in met)), [*together, guard]))
     return groups
 
 

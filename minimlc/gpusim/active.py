@@ -1,4 +1,4 @@
-"""Which threads run a statement: all of a chunk of blocks, or those that a condition lets in."""
+"""The threads that run a statement: all of a chunk of blocks, or those that a condition lets in."""
 
 from functools import cached_property
 from math import prod
@@ -14,7 +14,7 @@ ALL = np.True_
 class Active:
     """The threads that run, of `blocks` blocks of `width` threads each, full warps.
 
-    `mask` tells which: of the shape of blocks by threads, or of one that broadcasts to it.
+    `mask` marks them: of the shape of blocks by threads, or of one that broadcasts to it.
     """
 
     def __init__(self, blocks: int, width: int, mask: np.ndarray | np.bool_ = ALL):
@@ -42,7 +42,7 @@ class Active:
         return values if self.mask is ALL else values[np.broadcast_to(self.mask, self.shape)]
 
     def where(self, condition: np.ndarray | np.bool_) -> "Active | None":
-        """Those for which a condition holds; None where there are none."""
+        """The threads for which a condition holds; None where there are none."""
         if np.ndim(condition) == 0:
             return self if condition else None
         mask = np.asarray(condition & self.mask)

@@ -48,7 +48,7 @@ class Simulator(Library):
         """
         launches: Launches | None = getattr(self[name], "launches", None)
         parts = launches.kernels if launches else ()
-        barriers = [each for part in parts for each in nodes_of(part.body, Barrier)]
+        barriers = [barrier for part in parts for barrier in nodes_of(part.body, Barrier)]
         if launches is None or not 0 <= number < len(barriers):
             why = f"{name} has {len(barriers)} barriers; number {number} is not there"
             raise CompileError(why, code="E105")

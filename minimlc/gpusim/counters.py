@@ -64,14 +64,14 @@ class Counters(Watch):
     def _vector(self, item: Touch, parts: list[tuple[Value, Active]]) -> None:
         """Count what the iterations of a vectorized loop access, by the widest instructions."""
         first, active = parts[0]
-        together = all(each is active for _, each in parts)
+        together = all(threads is active for _, threads in parts)
         if together and all(np.array_equal(address, first) for address, _ in parts):
             parts = parts[:1]
         size = _size(item)
         row = (np.array_equal(a, first + n * size) for n, (a, _) in enumerate(parts))
         wide = _widest(first, active, size, len(parts)) if together and all(row) else 1
-        for address, each in parts[::wide]:
-            self._count(item, address, each, size * wide)
+        for address, threads in parts[::wide]:
+            self._count(item, address, threads, size * wide)
 
     def _count(self, item: Touch, address: Value, active: Active, size: int) -> None:
         warps, counts = by_warps(address, active), self.counts[item]
@@ -86,7 +86,7 @@ class Counters(Watch):
             self.touched[item.buffer][active.those(address // SECTOR)] = True
 
     def profile(self) -> KernelProfile:
-        """What was counted so far."""
+        """The profile of all that was counted so far."""
         kernel, rows = self.kernel, tuple(map(self._row, self.costs))
         shared = places(kernel.body).size
         moved = SECTOR * sum(int(sectors.sum()) for sectors in self.touched.values())
@@ -95,11 +95,11 @@ class Counters(Watch):
     def _row(self, item: tir.Stmt) -> Statement:
         span, (instructions, flops) = span_of(item), self.costs[item]
         warps, threads = self.counts[item]["warps"], self.counts[item]["threads"]
-        own = item.condition if isinstance(item, tir.IfThenElse | tir.While) else item
-        own = item.body if isinstance(item, Warp) else own
-        parts = [part for part in touches(own) if space_of(part.buffer, self.kernel)]
+        code = item.condition if isinstance(item, tir.IfThenElse | tir.While) else item
+        code = item.body if isinstance(item, Warp) else code
+        parts = [part for part in touches(code) if space_of(part.buffer, self.kernel)]
         accesses = tuple(self._access(part) for part in dict.fromkeys(parts))
-        instructions = warps * instructions + sum(each.requests for each in accesses)
+        instructions = warps * instructions + sum(access.requests for access in accesses)
         line, text = 0 if span is None else span.line, statement_text(item)
         return Statement(line, text, warps, threads, instructions, threads * flops, accesses)
 

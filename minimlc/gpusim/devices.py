@@ -1,4 +1,4 @@
-"""What GPUs have, and what of it a kernel uses: occupancy, and the time that it takes at least."""
+"""Resources of GPUs, and their use by a kernel: occupancy, and the time that it takes at least."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ _ALL = (
     Device("RTX 5090", "12.0", 170, 48, 24, 100 * KB, 128, KB, 128, 2.407, 1792),
 )
 DEVICES = {device.name: device for device in _ALL}
-"""What an SM holds is from the "CUDA C++ Programming Guide", table "Technical Specifications per
+"""Limits of an SM are from the "CUDA C++ Programming Guide", table "Technical Specifications per
 Compute Capability"; its lanes are from the table "Throughput of Native Arithmetic Instructions".
 The kilobyte that a block loses is from the tuning guides for Ampere, Hopper and Blackwell, the
 units are from the CUDA toolkit's occupancy calculator. SMs, clocks and bandwidths are from NVIDIA's
@@ -52,7 +52,7 @@ There is none on B200: its bandwidth is from the data sheet, its SMs and clock a
 """
 
 REGISTERS, REGISTER_UNIT, PARTITIONS = 1 << 16, 256, 4
-"""Of an SM of any of them, which partitions share; a warp gets a multiple of the unit."""
+"""Registers of an SM of any of them, which partitions share; a warp gets a multiple of the unit."""
 
 
 def device(name: str) -> Device:
@@ -64,7 +64,7 @@ def device(name: str) -> Device:
 
 
 class Occupancy(NamedTuple):
-    """What an SM holds of a kernel at once, of how many warps, and what keeps it from more."""
+    """The blocks and warps of a kernel that an SM holds at once, its most warps, and the limit."""
 
     blocks: int
     warps: int
@@ -77,15 +77,15 @@ class Occupancy(NamedTuple):
 
 
 def occupancy(device: Device, warps: int, shared: int, registers: int = 0) -> Occupancy:
-    """For blocks of so many warps, bytes of shared memory, and registers of a thread; few enough of
-    these where they are not known: a compiler decides.
+    """The occupancy by blocks of so many warps, bytes of shared memory, and registers of a thread;
+    0 registers, where they are not known, set no limit: a compiler decides.
     """
     limits = {"warps": device.warps // warps, "blocks": device.blocks}
     if shared:
         limits["shared memory"] = device.shared // (_rounded(shared, device.unit) + device.reserved)
     if registers:
-        each = _rounded(registers * WARP, REGISTER_UNIT)
-        limits["registers"] = REGISTERS // PARTITIONS // each * PARTITIONS // warps
+        per_warp = _rounded(registers * WARP, REGISTER_UNIT)
+        limits["registers"] = REGISTERS // PARTITIONS // per_warp * PARTITIONS // warps
     limit = min(limits, key=lambda name: limits[name])
     return Occupancy(limits[limit], limits[limit] * warps, device.warps, limit)
 
@@ -113,11 +113,11 @@ class Roofline(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """What takes the longest."""
+        """The part that takes the longest."""
         return self._fields[self.index(self.seconds)]
 
 
 def roofline(device: Device, flops: int, moved: int, wavefronts: int) -> Roofline:
-    """Of so many float32 operations, bytes of memory and wavefronts."""
+    """The roofline of so many float32 operations, bytes of memory and wavefronts."""
     shared = wavefronts / (device.sms * device.clock * 1e9)
     return Roofline(flops / device.flops, moved / (device.bandwidth * 1e9), shared)

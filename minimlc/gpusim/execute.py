@@ -21,11 +21,11 @@ from minimlc.targets.gpu.shuffles import Shuffle
 from minimlc.targets.gpu.warps import Warp
 
 COUNTED = (tir.Store, tir.IfThenElse, tir.While, Barrier, Warp, Shuffle)
-"""The statements that have instructions of their own."""
+"""The statements that are instructions themselves."""
 
 
 class Watch:
-    """What looks on while a kernel runs; this one does nothing."""
+    """An observer of a running kernel; this one does nothing."""
 
     def begin(self, blocks: range) -> None:
         """Other blocks run from now on."""
@@ -97,7 +97,7 @@ class Chunk:
                 raise CompileError(f"no meaning for the statement {type(item).__name__}")
 
     def seen(self, item: tir.Stmt, active: Active) -> None:
-        """Tell those that look on that a statement runs."""
+        """Notify the watches that a statement runs."""
         self.statement = item
         for watch in self.watches:
             watch.statement(item, active)

@@ -17,9 +17,9 @@ from minimlc.loops.ir.walks import buffers_in
 from minimlc.targets.gpu.kernels import Kernel, Launches
 
 MOST_THREADS = 1 << 17
-"""The threads of a chunk, if a block has no more."""
+"""The most threads of a chunk, if a block has no more."""
 MOST_BYTES = 1 << 28
-"""What the threads of a chunk have for themselves, if those of a block have no more."""
+"""The most bytes that a chunk has in shared and private buffers, if a block has no more."""
 
 
 Observer = Callable[[Kernel], Watch]
@@ -34,7 +34,7 @@ def profiled(function: Callable[..., object], *arguments: object) -> tuple[Kerne
         function(*arguments)
     finally:
         _COUNTERS.reset(token)
-    return tuple(each.profile() for each in counters)
+    return tuple(counter.profile() for counter in counters)
 
 
 def launch(launches: Launches, arrays: Sequence[np.ndarray], *observers: Observer) -> None:
@@ -61,6 +61,6 @@ def _chunks(kernel: Kernel) -> Iterator[range]:
     """The blocks, by those that run at once."""
     threads, blocks = prod(kernel.block), range(prod(kernel.grid))
     shared = sum(map(nbytes, kernel.shared))
-    own = (sum(map(nbytes, buffers_in(kernel.body))) - shared) * threads
-    size = max(1, min(MOST_THREADS // max(1, threads), MOST_BYTES // (own + shared + 1)))
+    private = (sum(map(nbytes, buffers_in(kernel.body))) - shared) * threads
+    size = max(1, min(MOST_THREADS // max(1, threads), MOST_BYTES // (private + shared + 1)))
     return (blocks[start : start + size] for start in range(0, len(blocks) * bool(threads), size))

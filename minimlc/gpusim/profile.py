@@ -1,4 +1,4 @@
-"""What was counted while kernels ran, by statement and line of the script."""
+"""Counts of kernels that ran, by statement and line of the script."""
 
 from collections.abc import Iterator
 from html import escape
@@ -65,8 +65,8 @@ class Statement(NamedTuple):
 
 
 class KernelProfile(NamedTuple):
-    """A kernel: its launch, the bytes of shared memory of a block, those of global memory that were
-    touched, in whole sectors, and its statements.
+    """A kernel: its launch, the bytes of shared memory of a block, the bytes of global memory that
+    were touched, in whole sectors, and its statements.
     """
 
     name: str
@@ -86,13 +86,13 @@ class KernelProfile(NamedTuple):
         return sum(getattr(access, counter) for access in chosen)
 
     def occupancy(self, name: str, registers: int = 0) -> Occupancy:
-        """What an SM of a device holds of this kernel, whose threads have so many registers as the
-        compiler's log says; `CompileError` for an unknown device.
+        """The occupancy of an SM of a device by this kernel, whose threads have as many registers
+        as in the compiler's log; `CompileError` for an unknown device.
         """
         return occupancy(device(name), -(-prod(self.block) // WARP), self.shared_bytes, registers)
 
     def roofline(self, name: str) -> Roofline:
-        """What a device needs for it at least; `CompileError` for an unknown device."""
+        """The roofline on a device, its least time; `CompileError` for an unknown device."""
         flops = sum(statement.flops for statement in self.statements)
         return roofline(device(name), flops, self.global_bytes, self.total("wavefronts"))
 
@@ -126,9 +126,9 @@ class Profile(NamedTuple):
 
 def _numbers(access: Access) -> tuple[str, str, str]:
     """An access in the table: requests, and how much each of them takes."""
-    each = f"{access.sectors_per_request:.4g}", f"{access.wavefronts_per_request:.4g}"
+    rates = f"{access.sectors_per_request:.4g}", f"{access.wavefronts_per_request:.4g}"
     shared = access.space == "shared"
-    return f"{access.requests:,}", "" if shared else each[0], each[1] if shared else ""
+    return f"{access.requests:,}", "" if shared else rates[0], rates[1] if shared else ""
 
 
 def _text(kernel: KernelProfile) -> str:

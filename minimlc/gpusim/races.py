@@ -1,7 +1,7 @@
 """Find races: threads that touch one element, one of them to write it, with no barrier between.
 
-Of each element that threads share, the last write is remembered, and of its readers as many as can
-tell whether another thread's write would race: two since the last barrier, and two of different
+Of each element that threads share, the last write is remembered, and of its readers as many as
+show whether another thread's write would race: two since the last barrier, and two of different
 blocks, which never wait for each other. What an access meets is then the same whatever the order of
 the threads was, so one run finds every race that its data leads to.
 """
@@ -23,8 +23,7 @@ from minimlc.loops.values.node import Node, span_of
 from minimlc.targets.gpu.launch import Barrier, Kernel, Sizes, Touch, trimmed
 
 Stamps = Any
-"""Accesses, a number each: its place in the program, the barriers before it, its thread; -1: none.
-"""
+"""Accesses as numbers: the place in the program, the barriers before, the thread; -1 for none."""
 THREAD_BITS, BARRIER_BITS = 30, 22
 NEVER = np.int64(-1)
 
@@ -38,7 +37,7 @@ def _barriers(stamps: Stamps) -> Any:
 
 
 class _Shadow:
-    """What is `known` of the elements of a buffer, a row each: the last writer; and where there are
+    """The accesses `known` of a buffer's elements, in rows: the last writer; and where there are
     readers, a first one, and one of an `other` block; the `last` one since a barrier, and `near` it
     another thread.
     """
@@ -67,7 +66,7 @@ class _Shadow:
         yield self._racing(self.known[0][at], now)
 
     def repeated(self, blocks: int) -> "_Shadow":
-        """For blocks that have done alike what the first one did."""
+        """The shadow for blocks that have all done what the first one did."""
         known = self.known[:, np.newaxis]
         later = known + np.arange(blocks).reshape(-1, 1) * self.width
         return _Shadow(np.where(known < 0, NEVER, later).reshape(len(known), -1), self.width)
@@ -76,7 +75,7 @@ class _Shadow:
         return _thread(stamps) // self.width
 
     def _racing(self, known: Stamps, now: Stamps) -> Stamps:
-        """The known accesses where they race with those of now, else -1."""
+        """The known accesses where they race with the current ones, else -1."""
         apart = (known >= 0) & (_thread(known) != _thread(now))
         unordered = (_barriers(known) == _barriers(now)) | (self._block(known) != self._block(now))
         return np.where(apart & unordered, known, NEVER)
@@ -138,7 +137,7 @@ class Races(Watch):
                 raise self._race(item, int(at[lane]), int(stamps[lane]), int(now[lane]))
 
     def _shadow(self, buffer: Buffer, memory: Memory, alike: bool) -> _Shadow:
-        """What is known of a buffer; of its first block alone, as long as all are `alike`."""
+        """The shadow of a buffer; of its first block alone, as long as all are `alike`."""
         whole, one = len(memory.data), prod(buffer.shape)
         local = buffer.scope.startswith(SHARED)
         alike = alike and np.ndim(self.barriers) == 0
@@ -173,7 +172,7 @@ class Races(Watch):
         return self._error("E618", why, item, "", hint)
 
     def _divergent(self, item: Barrier, active: Active, block: int) -> RaceError:
-        """Names a thread that comes to a barrier and one of its block that does not."""
+        """The error that names a thread at a barrier and one of its block that does not come."""
         mask = np.broadcast_to(active.mask, active.shape)[block]
         first = (self.numbers[block]) * self.width
         comes, stays = int(np.argmax(mask)), int(np.argmin(mask[: self.threads]))
@@ -184,7 +183,7 @@ class Races(Watch):
         return self._error("E619", why, item, f"{here}; it is there because {item.why}", hint)
 
     def _error(self, code: str, why: str, item: Node, example: str, hint: str) -> RaceError:
-        """With the line of the script, or the statement where a schedule wrote it."""
+        """The error with the line of the script, or the statement where a schedule wrote it."""
         span = span_of(item) or span_of(self.current)
         excerpt = "" if span or isinstance(item, Barrier) else self.current.script(full=False)
         return RaceError(why, code=code, span=span, excerpt=excerpt, example=example, hint=hint)

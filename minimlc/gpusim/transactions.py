@@ -1,4 +1,4 @@
-"""What the memory system does for one access by the threads of a warp.
+"""The transactions of the memory system for one access by the threads of a warp.
 
 Global memory moves sectors of 32 bytes: each that a warp touches is moved once for a request.
 Shared memory has 32 banks of 4 bytes, which serve one word each in a wavefront; threads that want
@@ -26,7 +26,7 @@ WIDEST = 16
 
 
 class Warps(NamedTuple):
-    """The bytes' addresses, a warp to a row, -1 for threads that do not run; so many times."""
+    """The bytes' addresses, one row per warp, -1 for threads that do not run; so many times."""
 
     addresses: np.ndarray
     times: int
@@ -43,14 +43,14 @@ class Warps(NamedTuple):
 
     @property
     def sectors(self) -> int:
-        """Of global memory."""
+        """Sectors of global memory."""
         ordered = np.sort(self.addresses // SECTOR, axis=1)
         return int(_distinct(ordered).sum()) * self.times
 
     def wavefronts(self, size: int, *, loads: bool) -> tuple[int, int]:
-        """Of shared memory, for `size` bytes a thread; and how many without bank conflicts."""
+        """Wavefronts of shared memory, for `size` bytes a thread; and without bank conflicts."""
         groups = together(self.addresses, size, loads=loads)
-        parts = [_wavefronts(self.addresses[groups == each], size, each) for each in set(groups)]
+        parts = [_wavefronts(self.addresses[groups == group], size, group) for group in set(groups)]
         most, least = (sum(numbers) * self.times for numbers in zip(*parts, strict=True))
         return most, least
 
@@ -70,7 +70,7 @@ def _paired(rows: np.ndarray) -> np.ndarray:
 
 
 def _wavefronts(rows: np.ndarray, size: int, group: int) -> tuple[int, int]:
-    """Of warps by groups of threads: as many as the most words of a bank; and how many groups."""
+    """Wavefronts of groups of threads: the most words of a bank in each; and how many groups."""
     first = rows.reshape(-1, group, 1)
     words = first // WORD + np.arange(max(1, size // WORD))
     words = np.sort(np.where(first < 0, -1, words).reshape(len(first), -1), axis=1)
@@ -82,7 +82,7 @@ def _wavefronts(rows: np.ndarray, size: int, group: int) -> tuple[int, int]:
 
 
 def by_warps(addresses: Value, active: Active) -> Warps:
-    """What warps access. Blocks that all do the same, one or more lines apart, are taken once."""
+    """Accesses by warps. Blocks that all do the same, one or more lines apart, are taken once."""
     mask = active.mask
     shape = np.broadcast_shapes(np.shape(addresses), np.shape(mask), (1, active.shape[1]))
     addresses = np.broadcast_to(addresses, shape)

@@ -1,4 +1,4 @@
-"""What operations do to the values of many threads at once: `minimlc.loops.ir.values` for arrays.
+"""Operations on the values of many threads at once: `minimlc.loops.ir.values` for arrays.
 
 An array has one value for each thread, and the exact numpy type of its dtype; a numpy scalar is a
 value that all threads have.
@@ -18,13 +18,13 @@ Value = Any
 """A numpy scalar, or an array of a shape that broadcasts to blocks by threads."""
 
 UNARY = {"-": np.negative, "not": np.logical_not, "~": np.invert}
-"""What operators of one operand do."""
+"""The operators of one operand."""
 FIRST: dict[str, Callable[[Value, Value], Value]] = {"min": np.less_equal, "max": np.greater_equal}
 """Where min and max take their first operand, but for NaN, which they pass on."""
 
 
 def binary_values(op: str, dtype: str, a: Value, b: Value) -> Value:
-    """What a binary operator, other than `and` and `or`, does to values of a dtype."""
+    """The result of a binary operator, other than `and` and `or`, on values of a dtype."""
     record = OPERATORS[op]
     if op in FIRST:
         return np.where(FIRST[op](a, b) | (a != a), a, b)
@@ -35,7 +35,7 @@ def binary_values(op: str, dtype: str, a: Value, b: Value) -> Value:
 
 
 def intrin_values(name: str, dtype: str, args: list[Value]) -> Value:
-    """What a mathematical function does to values of a dtype."""
+    """The result of a mathematical function on values of a dtype."""
     record = RECORDS[name]
     wide = np.float32 if dtype in HALF else to_numpy(dtype)
     result = record.meaning(*[np.asarray(arg, wide) for arg in args])

@@ -30,8 +30,8 @@ from minimlc.loops.values.node import Node, structural_equal, structural_hash
 
 
 class BlockBuilder:
-    """Builds graph functions and the primitive functions they call. `mod` is where it starts;
-    without `reuse`, none of its functions stands for an equal one that is added.
+    """Builds graph functions and the primitive functions they call, in addition to `mod`'s;
+    without `reuse`, none of these stands for an equal function that is added.
     """
 
     def __init__(self, mod: IRModule | None = None, *, reuse: bool = True):
@@ -124,7 +124,7 @@ class BlockBuilder:
         return ir.call_tir(self.add_func(func, hint), tuple(inputs.args), out)
 
     def emit_output(self, expr: ir.Expr, name_hint: str = "gv") -> ir.Var:
-        """Bind `expr` and let it be used after the dataflow block; a variable just gets visible."""
+        """Bind `expr` for use after the dataflow block; a bound variable just becomes visible."""
         scope = self._scope("bb.emit_output(...)")
         if not scope.dataflow:
             hint = "with bb.dataflow(): ..., or bb.emit(...) outside one"
@@ -151,7 +151,7 @@ class BlockBuilder:
         scope.result = result
 
     def add_func(self, func: ir.Function | PrimFunc, name_hint: str) -> str:
-        """Add a function; its name. A structurally equal one of the same level is reused."""
+        """Add a function, or reuse a structurally equal one of the same level; returns its name."""
         if self._alike is None:
             self._alike = {}
             for name, known in self._functions.items():
@@ -166,7 +166,7 @@ class BlockBuilder:
         return name
 
     def _alike_to(self, func: Node, alike: dict[Any, list[str]]) -> list[str]:
-        """Those that may equal a function, by hash; one that is alone of its outline has none."""
+        """Functions that may equal `func`: by hash, or by outline while only one has it."""
         first = alike.setdefault(_outline(func), [])
         if not first:
             return first
@@ -203,7 +203,7 @@ class BlockBuilder:
             self._scopes.remove(scope)
 
     def atom(self, expr: ir.Expr) -> ir.Expr:
-        """A variable, constant or tuple of those that stands for `expr`."""
+        """A variable, a constant, or a tuple of them, that stands for `expr`."""
         if self._scopes:
             return self._scopes[-1].atom(expr)
         if not isinstance(expr, ir.Var | ir.Constant):
@@ -223,7 +223,7 @@ class BlockBuilder:
 
 
 def _outline(func: Node) -> Hashable:
-    """What equal functions have in common, and others of a model seldom: cheaper than a hash."""
+    """A key that equal functions share, and others of a model seldom do: cheaper than a hash."""
     params = getattr(func, "params", ())
     types = [p.type if isinstance(p, ir.Var) else (p.shape, p.dtype) for p in params]
     return type(func), func._facts[1:], tuple(types)
@@ -255,7 +255,7 @@ class _Inputs:
         return self.placeholders[-1]
 
     def size(self, size: Any) -> Any:
-        """A size of a placeholder: a formula of variables where calls tell it."""
+        """A size of a placeholder: a formula of variables if it is known only at the call."""
         for name in names_in(size):
             self.sizes.setdefault(name, te.var(name))
         sizes = SIZES.first if names_in(size) else None
@@ -263,7 +263,7 @@ class _Inputs:
 
 
 def _outputs(hint: str, results: Iterable[Any], inputs: Sequence[te.Tensor]) -> list[te.Tensor]:
-    """The results, each a computed tensor of its own: an input, or a repeated one, is copied."""
+    """The results, each a separate computed tensor: an input, or a repeated result, is copied."""
     outputs: list[te.Tensor] = []
     for result in results:
         if not isinstance(result, te.Tensor):

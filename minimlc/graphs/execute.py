@@ -1,4 +1,4 @@
-"""What a graph function gives, over values of any kind: arrays, places in memory, buffers."""
+"""The result of a graph function over values of any kind: arrays, places in memory, buffers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,8 +13,8 @@ def execute(
     constant: Callable[[Constant], Any],
     call: Callable[[Call, list[Any]], Any],
 ) -> Any:
-    """The result of `func` for `arguments`. Python's tuples stand for tuples; `constant` and
-    `call`, which takes the values of a call's arguments, say what the rest is.
+    """The result of `func` for `arguments`. Python's tuples stand for tuples; `constant` gives the
+    value of a constant, and `call` that of a call, from the values of its arguments.
     """
     values: dict[Var, Any] = dict(zip(func.params, arguments, strict=True))
 

@@ -23,7 +23,7 @@ class Mutator(node.Mutator):
                 return call
 
     The bindings of a function are visited in order, operands rewritten before the values that use
-    them. What a method returns may be nested: its parts get bindings of their own. Functions
+    them. What a method returns may be nested: its parts get their own bindings. Functions
     marked primitive and primitive functions stay as they are. A rewrite that changes nothing
     returns the same module. Methods of your own may be called `visit_pattern` or the like; what
     looks like a misspelt node is a `TypeError` when the class is defined.

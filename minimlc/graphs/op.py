@@ -52,7 +52,7 @@ OVER: Mapping[str, Callable[..., Any]] = {
 
 
 class _Functions(Mapping[str, Callable[..., Any]]):
-    """The operators' functions by name or alias: those of operators that are added later, too."""
+    """The operators' functions by name or alias, operators that are added later included."""
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         return OVER[name] if name in OVER else _function(OPS[ALIASES.get(name, name)])
@@ -68,7 +68,7 @@ FUNCTIONS = _Functions()
 RANDOM = {
     name.removeprefix("random_"): FUNCTIONS[name] for name in OPS if name.startswith("random_")
 }
-"""What is called `op.random.uniform`, or `R.random.uniform`."""
+"""The functions of `op.random` and of `R.random`, such as `op.random.uniform`."""
 __all__ = sorted(FUNCTIONS)
 
 
@@ -84,5 +84,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What completion offers: the operators."""
+    """The names for completion: the operators."""
     return sorted([*FUNCTIONS, "nn", "random"])

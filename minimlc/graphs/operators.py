@@ -1,6 +1,6 @@
 """Python's operators on graph values: `x + y` is the call `mlc.op.add(x, y)`.
 
-`==`, `!=` and `hash` stay those of all nodes: whether two values are the same one.
+`==`, `!=` and `hash` go by identity, as for all nodes: whether two values are the same one.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ COMPARISONS = {
     ">": ("gt", "greater"),
     ">=": ("ge", "greater_equal"),
 }
-"""By its sign, the name of Python's method and the operator; Python mirrors a comparison itself."""
+"""By sign: the name of Python's method, and the operator. Python mirrors comparisons itself."""
 
 _UNARY = {"neg": "negative", "abs": "abs"}
 _OF_NUMPY = {
@@ -86,7 +86,7 @@ def _field(self: Expr, index: Any) -> TupleGetItem:
 
 
 def _truth(self: Expr) -> bool:
-    """Whether there is a value: always; but what a comparison gives is not known yet."""
+    """True, as there is a value; `CompileError` for one of dtype bool, which is not known yet."""
     if isinstance(self.type, TupleType) or self.type.dtype != "bool":
         return True
     raise CompileError(

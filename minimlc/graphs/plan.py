@@ -77,13 +77,13 @@ class PlannedCall:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """What the step reads and writes."""
+        """The slots that the step reads and writes."""
         return (*self.inputs, *self.outputs, *self.scratch)
 
 
 @dataclass
 class Plan:
-    """What a graph function does. `results` are its value's tensors, in order.
+    """The steps of a graph function. `results` are the tensors of its value, in order.
 
     `outputs` are the fresh arrays that the steps write; a result that is a parameter, a constant
     or an output once more is copied by the caller.
@@ -123,7 +123,7 @@ class Inner:
 
 
 SHARING = Hook[Callable[[Plan, IRModule], None]]("sharing of memory")
-"""What lets steps of compiled code take over the memory of others."""
+"""Functions that let steps of compiled code take over the memory of other steps."""
 
 
 def plan(mod: IRModule, name: str, *, in_place: bool = False) -> Plan:
@@ -193,13 +193,13 @@ class _Planner:
         """A condition or loop, as compiled code if all functions in it are."""
         names = [name for _, name in ir.called(call)] if self.compiled else []
         plans = [plan(self.mod, name, in_place=True) for name in names]
-        if not plans or not all(each.native for each in plans):
+        if not plans or not all(part.native for part in plans):
             return step
         inner = []
-        for name, each in zip(names, plans, strict=True):
-            inner.append(Inner(name, each, len(self.plan.constants)))
-            self.plan.constants += each.constants
-        most = max(1, *[each.arena_bytes for each in plans])
+        for name, part in zip(names, plans, strict=True):
+            inner.append(Inner(name, part, len(self.plan.constants)))
+            self.plan.constants += part.constants
+        most = max(1, *[part.arena_bytes for part in plans])
         state = ir.tensor_types(call.args[0].type) if call.op != "cond" else ()
         kinds = [ir.TensorType((most,), "uint8"), ir.TensorType((), "int64"), *state]
         scratch = tuple([Slot(kind, "arena") for kind in kinds])
@@ -207,7 +207,7 @@ class _Planner:
 
 
 def _name_outputs(plan: Plan) -> None:
-    """Computed results move from the arena to arrays of their own."""
+    """Move computed results from the arena to separate arrays."""
     for slot in plan.results:
         if slot.kind == "arena":
             slot.kind, slot.number = "output", len(plan.outputs)
@@ -231,23 +231,23 @@ class Place:
 
 
 def places_of(plan: Plan) -> list[Place]:
-    """What the arena has to hold, in the order of the first steps."""
+    """The places that the arena has to hold, in the order of their first steps."""
     found: dict[Slot | None, Place] = {}
     for number, step in enumerate(plan.steps):
         for slot in step.slots:
             if slot.kind != "arena":
                 continue
             whole = slot.reuses if slot.start is not None else None
-            for each in (whole, slot) if whole is not None else (slot,):
-                if each not in found:
-                    found[each] = found.get(each.reuses) or Place([], number, number)
-                    found[each].slots.append(each)
+            for item in (whole, slot) if whole is not None else (slot,):
+                if item not in found:
+                    found[item] = found.get(item.reuses) or Place([], number, number)
+                    found[item].slots.append(item)
             found[slot].last = number
     return list(dict.fromkeys(found.values()))
 
 
 def live_bytes(places: Iterable[Place], steps: int) -> list[int]:
-    """The bytes that are alive during each of so many steps: the largest is needed at least."""
+    """The bytes alive during each of `steps` steps; no arena is smaller than their maximum."""
     live = [0] * steps
     for place in places:
         for number in range(place.first, place.last + 1):
@@ -261,8 +261,8 @@ ORDERS: tuple[Callable[[Place, Sequence[int]], Any], ...] = (
     lambda place, live: (-max(live[place.first : place.last + 1]), -place.size),
     lambda place, live: -place.size * (place.last - place.first + 1),
 )
-"""What comes first, of a place and the bytes alive at each step: what is used first, what is large,
-what lives when most is alive ("breadth"), what is large and lives long.
+"""Sort keys, of a place and the bytes alive at each step: first the places that are used first,
+that are large, that live when most is alive ("breadth"), that are large and live long.
 """
 
 
@@ -293,8 +293,8 @@ def _packed(places: Iterable[Place]) -> dict[Place, int]:
     used: dict[int, list[Place]] = {}
     for place in places:
         steps = [used.setdefault(number, []) for number in range(place.first, place.last + 1)]
-        meeting = {each for step in steps for each in step}
-        taken = sorted((starts[each], each.size) for each in meeting)
+        meeting = {other for step in steps for other in step}
+        taken = sorted((starts[other], other.size) for other in meeting)
         starts[place] = _smallest_gap(taken, place.size)
         for step in steps:
             step.append(place)
@@ -302,7 +302,7 @@ def _packed(places: Iterable[Place]) -> dict[Place, int]:
 
 
 def _smallest_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
-    """Where the smallest gap of so many bytes begins between what is taken; behind all, if none."""
+    """The start of the smallest gap of `size` bytes between `taken` ranges; behind all, if none."""
     end, best = 0, (0, -1)
     for start, length in taken:
         gap = start - end

@@ -98,7 +98,7 @@ class GraphPrinter(TirPrinter):
 
     def call(self, item: ir.Call) -> str:
         if item.op not in ir.JOINTS:
-            options = [f"{key}={_option(item, value)}" for key, value in _own_attrs(item)]
+            options = [f"{key}={_option(item, value)}" for key, value in _set_attrs(item)]
             return f"R.{item.op}({', '.join([*map(self.value, item.args), *options])})"
         if item.op in ir.CONTROL:
             names, args = (
@@ -145,7 +145,7 @@ def _declared(kind: ir.Type) -> str:
 
 
 def _option(call: ir.Call, value: object) -> str:
-    """An option's text; a size that data tell has no meaning before, so it is a string. Bounds
+    """An option's text; a data-dependent size has no meaning before, so it is a string. Bounds
     stand where they are declared.
     """
     if call.op == "match_cast" and isinstance(value, tuple):
@@ -153,7 +153,7 @@ def _option(call: ir.Call, value: object) -> str:
     return literal(str(value) if call.op == "first" and isinstance(value, Symbol) else value)
 
 
-def _own_attrs(call: ir.Call) -> ir.Attrs:
+def _set_attrs(call: ir.Call) -> ir.Attrs:
     """An operator's attributes without those that have their default value."""
     defaults = OPS[call.op].attrs if call.op in OPS else ()
     if [key for key, _ in call.attrs] != [key for key, _ in defaults]:

@@ -35,7 +35,7 @@ def write(printer: TirPrinter, func: ir.Function, name: str, option: str) -> Non
 
 
 def parameters(func: ir.Function) -> list[Parameter]:
-    """What a call takes; a tuple's fields count one by one."""
+    """The parameters of a call; the fields of a tuple count one by one."""
     return [part for param in func.params for part in _fields(param.name, param.type)]
 
 
@@ -48,7 +48,7 @@ def _fields(label: str, kind: ir.Type) -> Iterator[Parameter]:
 
 
 def call_graph(mod: IRModule, name: str, func: ir.Function, args: Sequence[Any]) -> Any:
-    """What a call of a graph function gives."""
+    """The result of a call of a graph function."""
     return run(mod, func, check_arguments(func, name, args))
 
 
@@ -63,8 +63,8 @@ GRAPH = Kind(is_graph, check_function, write, parameters, call_graph)
 def check_arguments(
     func: ir.Function, name: str, args: Sequence[Any], named: Iterable[str] = ()
 ) -> list[Any]:
-    """The arguments, as plain arrays, in tuples where the function takes these; `CallError` says
-    which one `func` cannot take, and why.
+    """The arguments, as plain arrays, in tuples where the function takes these; `CallError` for
+    one that `func` cannot take, with the reason.
     """
     arguments = Arguments(name, parameters(func))
     if named or len(args) != len(func.params):
@@ -77,7 +77,7 @@ def check_arguments(
 
 
 def _leaves(function: str, label: str, kind: ir.Type, arg: Any) -> list[Any]:
-    """What an argument has where its type has tensors; `CallError` for other tuples than those."""
+    """The values of an argument where its type has tensors; `CallError` for a differing tuple."""
     if not isinstance(kind, ir.TupleType):
         return [arg]
     if not isinstance(arg, tuple | list) or len(arg) != len(kind.fields):
@@ -109,9 +109,9 @@ def _called(mod: IRModule, name: str, *args: Any) -> Any:
 
 
 def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]) -> None:
-    """Call the registered function `name`; what it is given can be exported through DLPack.
+    """Call the registered function `name`, with arrays that can be exported through DLPack.
 
-    `CallError` if it raises, and if it returns an array of its own: then its outputs are not
+    `CallError` if it raises, and if it returns a new array: then its outputs are not
     written.
     """
     function = get_function(name)
@@ -129,7 +129,7 @@ def call_packed(name: str, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarr
 def _explain_packed(
     name: str, error: Exception, inputs: Sequence[np.ndarray], outs: Sequence[np.ndarray]
 ) -> CallError:
-    """What a registered function raised, where in its file, and for which arrays."""
+    """The error for an exception of a registered function: its line, and the arrays of the call."""
     message = "\n".join([type(error).__name__, *str(error).split("\n")][:4]).replace("\n", ": ", 1)
     taken, filled = (
         ", ".join(f"{array.dtype.name} {array.shape}" for array in arrays) or "nothing"
@@ -146,7 +146,7 @@ def _explain_packed(
 
 
 def _deepest_span(called: TracebackType | None, name: str) -> Span | None:
-    """The last line that ran in the file of the registered function, or of what it wraps."""
+    """The last line that ran in the file of the registered function, or of the one it wraps."""
     if called is None:
         return None
     code = getattr(unwrap(get_function(name)), "__code__", called.tb_frame.f_code)
@@ -160,7 +160,7 @@ def _deepest_span(called: TracebackType | None, name: str) -> Span | None:
 
 
 def flatten(values: Sequence[Any]) -> list[Any]:
-    """What nested tuples hold, in order."""
+    """The values in nested tuples, in order."""
     flat: list[Any] = []
     for value in values:
         flat += flatten(value) if isinstance(value, tuple | list) else [value]
@@ -168,7 +168,7 @@ def flatten(values: Sequence[Any]) -> list[Any]:
 
 
 def nest(kind: ir.Type, values: Iterator[Any]) -> Any:
-    """Values from an iterator, put into tuples as a type says."""
+    """Values from an iterator, put into tuples as in a type."""
     if isinstance(kind, ir.TupleType):
         return tuple(nest(field, values) for field in kind.fields)
     return next(values)

@@ -18,14 +18,14 @@ from minimlc.loops.values.node import nodes_of, span_of, structural_equal
 def check_function(mod: IRModule, name: str, func: ir.Function) -> None:
     """Raise `VerifyError` unless the graph function `name` of `mod` is well-formed.
 
-    Every variable is bound once, under a name of its own, before it is used; every value has its
+    Every variable is bound once, under a unique name, before it is used; every value has its
     variable's type; calls are in normal form and fit what they call.
     """
     _Check(mod, name, func).check()
 
 
 class _Check:
-    """`where` is what is being checked: a binding, or the function itself."""
+    """The checks of one function. `where` is being checked: a binding, or the function itself."""
 
     def __init__(self, mod: IRModule, name: str, func: ir.Function):
         self.functions = mod.functions
@@ -35,7 +35,7 @@ class _Check:
         self.defined: set[ir.Var] = set()
         self.names: set[str] = set()
         self.sized: set[str] = set()
-        self.told: dict[str, ir.Expr] = {}
+        self.data_sizes: dict[str, ir.Expr] = {}
         self._stored: dict[str, set[Buffer]] = {}
 
     def check(self) -> None:
@@ -62,9 +62,9 @@ class _Check:
             self.refuse("it calls itself, and would never end", "E227")
 
     def sizes(self, func: ir.Function) -> None:
-        """Each size must be one that a call tells, or data before."""
+        """Refuse sizes that neither a call nor earlier data determine."""
         for name in [name for families in FAMILIES for name in families.untold(func)]:
-            why = f"no call tells {name}, and no data before it is used: "
+            why = f"no argument determines {name}, and no data before it is used: "
             why += f"no parameter has the size {name}, or {name} * 2 + 1"
             self.refuse(why, "E136", f'mlc.Var("x", R.Tensor(("{name}", 4), "float32"))')
 
@@ -139,21 +139,21 @@ class _Check:
         except CompileError as error:
             self.refuse(error.why, error.code, error.hint, error.excerpt)
         if call.type != out:
-            self.refuse(f"{call.op} gives {out}, the call says {call.type}", "E222")
+            self.refuse(f"{call.op} gives {out}, the call has type {call.type}", "E222")
         if told_by(call) is not None:
-            self.tell(str(told_by(call)), call.args[1])
+            self.define_size(str(told_by(call)), call.args[1])
 
-    def tell(self, size: str, count: ir.Expr) -> None:
-        """Data tell a size: under a name of its own, and once."""
-        known = self.told.get(size)
+    def define_size(self, size: str, count: ir.Expr) -> None:
+        """Enter a data-dependent size: its name is new, or that of the same `count`."""
+        known = self.data_sizes.get(size)
         both = isinstance(known, ir.Constant) and isinstance(count, ir.Constant)
         same = structural_equal(known, count) if both else known is count
         if size in self.names and not same:
-            why = f"there is another {size}: a size that data tell has a name of its own"
+            why = f"there is another {size}: a data-dependent size needs its own name"
             self.refuse(why, "E136", 'op.nonzero(x, size="m")')
         self.names.add(size)
         self.sized.add(size)
-        self.told[size] = count
+        self.data_sizes[size] = count
 
     def callee(self, call: ir.Call, name: str, *kinds: type) -> Any:
         func = self.functions.get(name)
@@ -200,7 +200,7 @@ class _Check:
         return self._stored[name]
 
     def call_function(self, call: ir.Call) -> None:
-        """A joint of graph functions: what each is passed, and what they give."""
+        """Check a joint of graph functions: the arguments and the result of each."""
         results = {key: self.result_of(call, key, name) for key, name in ir.called(call)}
         if call.op == "call":
             kind = results["callee"]
@@ -208,13 +208,13 @@ class _Check:
             kind = self.tried(lambda: _control().result_type(call, results))
         if call.type != kind:
             what = f'"{call.callee}"' if call.op == "call" else call.op
-            self.refuse(f"{what} gives {kind}, the call says {call.type}", "E222")
+            self.refuse(f"{what} gives {kind}, the call has type {call.type}", "E222")
 
     def result_of(self, call: ir.Call, key: str, name: str) -> ir.Type:
-        """What a function gives for what a call passes to it."""
+        """The type of a function's result for the arguments that a call passes."""
         func: ir.Function = self.callee(call, name, ir.Function)
         if data_tell(func):
-            why = f'{call.op} cannot call "{name}": data tell sizes in it'
+            why = f'{call.op} cannot call "{name}": it has data-dependent sizes'
             self.refuse(why, "E136", "call it from Python, or put its operators here")
         types = [arg.type for arg in call.args]
         if call.op != "call":
@@ -231,12 +231,12 @@ class _Check:
         return type_at(func.result.type, sizes)
 
     def sizes_told(self, params: Sequence[ir.Var], types: Sequence[ir.Type]) -> dict[str, Any]:
-        """The sizes that a call of a family tells."""
+        """The sizes that a call of a family determines."""
         families = FAMILIES.first
         return self.tried(families.sizes_told, params, types) if families else {}
 
     def tried(self, check: Callable[..., Any], *values: Any) -> Any:
-        """What `check` gives; its error becomes this one's."""
+        """The result of `check`; its error is raised as one of this function."""
         try:
             return check(*values)
         except CompileError as error:
@@ -251,7 +251,7 @@ class _Check:
 
 
 def _control() -> Any:
-    """What knows conditions and loops."""
+    """The part that implements conditions and loops."""
     control = CONTROL_FLOW.first
     if control is None:
         raise CompileError("there are no conditions and loops here", code="E222")

@@ -1,4 +1,4 @@
-"""What a submission may not use: an assignment names parts of the library that are taken away.
+"""Forbidden parts of the library: an assignment names them, and submissions run without them.
 
 A name is one of `TOOLS`, a schedule primitive ("tensorize"), or Python's name of a function or a
 module ("numpy.matmul", "torch.*"). Functions are taken away while a submission runs; primitives,
@@ -60,7 +60,7 @@ TOOLS = {
 }
 
 USUAL = ("recipes", "legalize")
-"""What is taken away by default."""
+"""Tools that are taken away by default."""
 
 ALIKE = 0.8
 FEWEST = 12
@@ -76,7 +76,7 @@ KIN = {
         *("numpy.linalg.vecdot", "operator.matmul", "operator.imatmul"),
     )
 }
-"""What goes with a name: other names of what it computes, or of parts of it."""
+"""Names that go with a name: others for the same computation, or for parts of it."""
 
 OPERATORS = ("__matmul__", "__rmatmul__", "__imatmul__")
 
@@ -84,7 +84,7 @@ Recorded = tuple[str, Mapping[str, Any]]
 
 
 def wrong_names(names: Iterable[Any]) -> Iterator[str]:
-    """What is wrong with the names that an assignment forbids."""
+    """Errors in the names that an assignment forbids."""
     for name in names:
         if not isinstance(name, str):
             yield f"what is allowed or forbidden is given by name, got {name!r:.60}"
@@ -99,7 +99,7 @@ def wrong_names(names: Iterable[Any]) -> Iterator[str]:
 
 
 def _unknown(parts: Sequence[str]) -> str:
-    """Which part of a dotted name does not exist, with near misses; "" if all exist, and for a
+    """The part of a dotted name that does not exist, with near misses; "" if all exist, and for a
     package that is not installed: nobody can call it here.
     """
     packages = {name.partition(".")[0] for name in sys.modules}
@@ -119,7 +119,7 @@ def _unknown(parts: Sequence[str]) -> str:
 
 
 def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
-    """The Python names of what is taken away, each with the message for its callers."""
+    """The Python names that are taken away, each with the message for its callers."""
     texts = {}
     for name in forbidden:
         if name in TOOLS:
@@ -136,11 +136,11 @@ def sentences(assignment: str, forbidden: Sequence[str]) -> dict[str, str]:
 
 
 def take_away(sentences: Mapping[str, str]) -> dict[str, tuple[Any, HomeworkError]]:
-    """From now on, every call of what these names stand for raises E803, however it is reached.
+    """Make every call of the functions and modules named raise E803, however it is reached.
 
     Python functions get another body, so that every reference to them raises; other callables are
     replaced in all modules, and `closed.close` keeps their modules from being loaded or read again.
-    The single objects that are taken away, by name, each with what its callers are told.
+    Returns the single objects that are taken away, by name, each with the error for its callers.
     """
     if not sentences:
         return {}
@@ -189,8 +189,8 @@ def _is_one_of(value: Any, known: Mapping[str, Any]) -> str:
 
 
 def spelled(source: str, sentences: Mapping[str, str]) -> str:
-    """Why a source is refused that uses as a method or an operator what is taken away: `a.dot(b)`
-    for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
+    """Why a source is refused that spells a forbidden function as a method or an operator:
+    `a.dot(b)` for numpy.dot, `a @ b` for numpy.matmul; "" if it doesn't.
     """
     last = {
         name.rpartition(".")[2]: text
@@ -221,12 +221,12 @@ def in_trace(
     for name, _ in steps:
         if name in forbidden:
             return f"{assignment} does not allow {name}"
-    own, tool = _forms(steps), TOOLS["recipes"]
-    if "recipes" not in forbidden or len(own) < ALIKE * FEWEST:
+    given, tool = _forms(steps), TOOLS["recipes"]
+    if "recipes" not in forbidden or len(given) < ALIKE * FEWEST:
         return ""
     for recipe, written in recipes().items():
         forms = _forms(written)
-        if len(forms) >= FEWEST and _common(forms, own) >= ALIKE * len(forms):
+        if len(forms) >= FEWEST and _common(forms, given) >= ALIKE * len(forms):
             return (
                 f"its {len(steps)} steps hold those of {tool.text}.{recipe}, which {assignment} "
                 f"does not allow: {tool.instead}"

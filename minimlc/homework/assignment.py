@@ -1,4 +1,4 @@
-"""Assignments: what is asked, the reference it is compared with, and the points.
+"""Assignments: requirements, the reference that answers are compared with, and the points.
 
 double = Assignment(
     "double",
@@ -170,14 +170,15 @@ class Assignment:
 
     @property
     def forbidden(self) -> tuple[str, ...]:
-        """What a submission may not use, by name."""
+        """The names that a submission may not use."""
         return (*(name for name in allowed.USUAL if name not in self.allow), *self.forbid)
 
     @property
     def taken(self) -> dict[str, str]:
-        """What is taken away from a submission while it runs, by its Python name, and the message
-        for its callers. This includes the reference if it is a function of a module; a local one
-        cannot be reached by name, and importing its module would cost seconds.
+        """The message for the callers of each function and module that is taken away while a
+        submission runs, by its Python name. This includes the reference if it is a function
+        of a module; a local one cannot be reached by name, and importing its module would cost
+        seconds.
         """
         taken = allowed.sentences(self.name, self.forbidden)
         module = getattr(self.reference, "__module__", "__main__")
@@ -192,7 +193,7 @@ class Assignment:
         return float(sum(item.points for item in self.items))
 
     def failed(self, why: str, printed: str = "") -> Report:
-        """The report of a submission with nothing to judge: its first item says why."""
+        """The report of a submission with nothing to judge: its first item has the reason."""
         results = [
             Result(item.text, 0.0, item.points, "not judged: see above" if number else why)
             for number, item in enumerate(self.items)
@@ -204,82 +205,82 @@ class Assignment:
         return "\n".join([*lines, *(f"  {item.points:g}  {item.text}" for item in self.items)])
 
 
-def _wrong_kinds(own: Assignment) -> Iterator[str]:
-    """Which fields have values of the wrong kind."""
-    if not isinstance(own.name, str) or not own.name:
+def _wrong_kinds(task: Assignment) -> Iterator[str]:
+    """Errors in the kinds of the fields' values."""
+    if not isinstance(task.name, str) or not task.name:
         yield "its name is a text"
-    if own.wanted not in get_args(Wanted):
-        yield f"wanted={own.wanted!r:.60}: {did_you_mean(str(own.wanted), get_args(Wanted))}"
-    module = isinstance(own.reference, IRModule)
-    if not module and (not callable(own.reference) or isinstance(own.reference, PrimFunc | type)):
-        got = type(own.reference).__name__
+    if task.wanted not in get_args(Wanted):
+        yield f"wanted={task.wanted!r:.60}: {did_you_mean(str(task.wanted), get_args(Wanted))}"
+    module = isinstance(task.reference, IRModule)
+    if not module and (not callable(task.reference) or isinstance(task.reference, PrimFunc | type)):
+        got = type(task.reference).__name__
         yield f"reference= is a module to schedule or a function of arrays, got {got}"
-    if module != (own.wanted in SCHEDULED):
-        yield f'wanted="{own.wanted}", but the reference is {"a" if module else "no"} module'
-    if not isinstance(own.limits, Limits):
-        yield f"limits=Limits(...), got {own.limits!r:.60}"
-    if not isinstance(own.block, str):
-        yield f"block= is the name of a block, got {own.block!r:.60}"
-    for name in own.allow:
+    if module != (task.wanted in SCHEDULED):
+        yield f'wanted="{task.wanted}", but the reference is {"a" if module else "no"} module'
+    if not isinstance(task.limits, Limits):
+        yield f"limits=Limits(...), got {task.limits!r:.60}"
+    if not isinstance(task.block, str):
+        yield f"block= is the name of a block, got {task.block!r:.60}"
+    for name in task.allow:
         if name not in allowed.USUAL:
             hint = did_you_mean(str(name), allowed.USUAL)
             yield f"allow={name!r:.60} was not taken away: {hint}"
-        if name in own.forbid:
+        if name in task.forbid:
             yield f"{name!r} is both allowed and forbidden"
-    yield from questions.wrong_numbers(own.numbers)
-    yield from allowed.wrong_names(own.forbid)
+    yield from questions.wrong_numbers(task.numbers)
+    yield from allowed.wrong_names(task.forbid)
 
 
-def _wrong_items(own: Assignment) -> Iterator[str]:
-    for item in own.items:
+def _wrong_items(task: Assignment) -> Iterator[str]:
+    for item in task.items:
         if not isinstance(item, Item):
             yield f"items are values(points), pure(points), ..., got {item!r:.60}"
-    kinds = {item.kind for item in own.items}
-    if "space" in kinds and own.wanted != "space":
+    kinds = {item.kind for item in task.items}
+    if "space" in kinds and task.wanted != "space":
         yield 'a space is asked for by wanted="space"'
-    if own.wanted not in SCHEDULED and kinds & {"speed", "structure", "counters"}:
+    if task.wanted not in SCHEDULED and kinds & {"speed", "structure", "counters"}:
         yield "speed, structure and counters are asked of schedules only: reference=MyModule"
     if "values" not in kinds:
         yield "every assignment asks for values(points) first: the rest rests on them"
-    texts = [item.text for item in own.items]
+    texts = [item.text for item in task.items]
     for text in texts:
         if texts.count(text) > 1:
             yield f'two items ask for the same: "{text}"'
 
 
-def _wrong_inputs(own: Assignment) -> Iterator[str]:
-    """What is wrong with the cases of a reference in numpy, and with their inputs."""
-    if not callable(own.inputs) or not own.cases or not own.numbers:
+def _wrong_inputs(task: Assignment) -> Iterator[str]:
+    """Errors in the cases and the inputs of a reference in numpy."""
+    if not callable(task.inputs) or not task.cases or not task.numbers:
         yield "cases=[...] and inputs=... say what the reference is called with"
-    for case in own.cases:
+    for case in task.cases:
         if not isinstance(case, tuple) or not all(isinstance(size, int) for size in case):
             yield f"a case is a tuple of integers, such as (2, 3), got {case!r:.60}"
         try:
-            arrays = own.arrays(case)
+            arrays = task.arrays(case)
         except Exception as error:  # whatever an author's function raises
             yield f"inputs{case} gives no shapes: {type(error).__name__}: {error}"
         if any(array.dtype.kind not in NUMBERS for array in arrays):
             yield f"inputs{case} gives arrays of other things than numbers"
-    own.expected(next(questions.questions(own, seed=0)).inputs)
+    task.expected(next(questions.questions(task, seed=0)).inputs)
 
 
-def _wrong_module(own: Assignment) -> Iterator[str]:
+def _wrong_module(task: Assignment) -> Iterator[str]:
     """Why a module cannot be scheduled, or a requirement cannot be tested on it."""
-    assert isinstance(own.reference, IRModule)
-    if own.cases:
+    assert isinstance(task.reference, IRModule)
+    if task.cases:
         yield "a module to schedule has neither cases nor inputs"
     try:
-        only_function(own.reference)
-        verify(own.reference)
+        only_function(task.reference)
+        verify(task.reference)
     except Failed:
         yield "a module to schedule holds one primitive function"
     except CompileError as error:
         yield f"its reference is not well-formed: {error}"
-    for item in own.items:
+    for item in task.items:
         if item.kind != "structure" or item.requirement is None:
             continue
         try:
-            item.requirement.explain(Nest(own.original, own.original, own.block))
+            item.requirement.explain(Nest(task.original, task.original, task.block))
         except ValueError as error:
             yield f'"{item.text}": {error}'
         except Unrecognized:

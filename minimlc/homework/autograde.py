@@ -15,7 +15,7 @@ from nbgrader.preprocessors import Execute
 from nbgrader.utils import is_locked
 
 SECONDS = 600
-"""What one graded cell may take: several submissions' limits in a row."""
+"""Seconds that one graded cell may take: several submissions' limits in a row."""
 
 EXPORTED = {"hw1": ["hw1.zip"], "hw2": ["hw2.zip"], "hw3": ["hw3.zip"], "hw4": ["hw4.zip"]}
 """The submission files of the shipped assignments."""

@@ -1,8 +1,8 @@
-"""What is closed while a submission runs: ways back to what its assignment takes away.
+"""Ways back to what an assignment takes away, closed while a submission runs.
 
 An audit hook can't be removed, and this one is out of a submission's reach: it refers to nothing
 that can be replaced or changed, and what lists a process's objects is closed as well. It keeps
-honest people from shortcuts. It doesn't stop machine code of a submission's own: see
+honest people from shortcuts. It doesn't stop a submission's machine code: see
 `docs/homework.md`.
 """
 
@@ -19,20 +19,20 @@ EVENTS = (
     *("sys._current_frames", "sys._current_exceptions", "ctypes.dlsym/handle"),
     *("os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "os.system", "subprocess.Popen"),
 )
-"""Audit events of what gives access to all objects, to functions of the system, to processes."""
+"""Audit events of access to all objects, to functions of the system, to processes."""
 
 SYMBOLS = (
     *("LLVMPY_", "minimlc_", "pthread_", "sem_", "dispatch_semaphore_", "omp_", "__kmpc_"),
     *("Py_IncRef", "madvise", "mallopt"),
 )
-"""How functions of libraries begin that building and running programs needs."""
+"""Prefixes of the library functions that building and running programs needs."""
 
 Identity = tuple[int, int]
 
 
 def close(refusals: Mapping[str, Exception], refused: Callable[[str], Exception]) -> None:
-    """From now on, the modules of these names are not loaded, and their files not opened, by any
-    name; `refused(what)` is what else raises.
+    """Refuse to load the modules of these names, and to open their files by any name, from now on;
+    `refused(what)` is the error for anything else that is closed.
     """
     names = tuple([(f"{name}.", refusal) for name, refusal in refusals.items()])
     known = [(frozenset(_identities(name)), refusal) for name, refusal in refusals.items()]
@@ -91,8 +91,8 @@ def _hook(
 
 
 def _identities(name: str) -> Iterator[Identity]:
-    """What tells the files of a module from others, whatever they are called; and the folders that
-    they are in, from which they could be named.
+    """The identities of a module's files, whatever they are called, and of the folders that they
+    are in, from which they could be named.
     """
     for path in _files(name):
         with suppress(OSError):

@@ -48,7 +48,7 @@ def _value(assignment: Assignment, submission: IRModule | PrimFunc | Schedule) -
     if assignment.wanted in ("function", "space") or len(assignment.cases) > 1:
         raise Failed(f"a {_WANTED[assignment.wanted]} is wanted, not one program")
     if assignment.forbidden:
-        why = f"{assignment.name} says what may be used to make it"
+        why = f"{assignment.name} restricts what may be used to make it"
         kind = type(submission).__name__
         raise Failed(f"a function that makes it is wanted, not a {kind}: {why}")
     if assignment.wanted == "schedule":

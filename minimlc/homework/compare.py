@@ -12,7 +12,7 @@ SHOWN = 24
 @dataclass(frozen=True)
 class Outcome:
     """One question: the inputs before and after, the expected result and the actual one.
-    `touched()` says what was read before it was written, and which elements of the result were
+    `touched()` gives what was read before it was written, and which elements of the result were
     written.
     """
 
@@ -68,7 +68,7 @@ def alike(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
 
 
 def _same(a: np.ndarray, b: np.ndarray, tolerance: float) -> np.ndarray:
-    """Which elements are the same: floats up to a tolerance, and NaN equals NaN."""
+    """A mask of equal elements: floats up to a tolerance, and NaN equals NaN."""
     if a.dtype.kind != "f":
         return np.asarray(a == b)
     with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
-"""Requirements on what a schedule's kernels do on a simulated GPU, in words.
+"""Requirements on a run of a schedule's kernels on a simulated GPU, in words.
 
-Each is a `Requirement`, as those of `structure` are; its test takes the `Counts` of a run.
+Each is a `Requirement`, as in `structure`; its test takes the `Counts` of a run.
 """
 
 from collections.abc import Mapping
@@ -36,12 +36,12 @@ class Counts(NamedTuple):
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> "Counts":
-        """From what a worker sends."""
+        """The counts in a worker's data."""
         accesses = tuple(Counted(*row) for row in data["accesses"])
         return Counts(int(data["kernels"]), float(data["active"]), accesses)
 
     def total(self, counter: str, **where: str) -> int:
-        """The sum of a counter, of those accesses that are as `where` says."""
+        """The sum of a counter over the accesses that have the values in `where`."""
         chosen = (a for a in self.accesses if all(getattr(a, k) == v for k, v in where.items()))
         return sum(getattr(access, counter) for access in chosen)
 

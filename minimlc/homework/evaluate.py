@@ -56,8 +56,8 @@ def run(arrays: Arrays, text: str, compiled: bool = False) -> Message:
 
 
 def _check_declared(func: PrimFunc, arrays: list[np.ndarray]) -> None:
-    """`Failed` says how to declare the parameters so that they fit the arrays, the last of which is
-    the result. A wrong number of parameters is left to the call.
+    """Raise `Failed`, with a declaration that fits, unless the parameters fit the arrays, the last
+    of which is the result. A wrong number of parameters is left to the call.
     """
     params = func.params
     stored = {item.buffer for item in accesses(func) if item.is_write}
@@ -82,8 +82,8 @@ def _fits(param: Buffer, array: np.ndarray) -> bool:
 
 
 def touched(arrays: Arrays, text: str) -> Message:
-    """What a program does to its last parameter, which is undefined at first: "early" says which
-    element it reads before writing it, `written` are those that it writes.
+    """Accesses of a program to its last parameter, which is undefined at first: "early" names the
+    element that it reads before writing it, `written` marks the elements that it writes.
     """
     _, _, func = program(text)
     history, out = record(func, limit=1 << 18), func.params[-1]
@@ -136,14 +136,14 @@ def replay(arrays: Arrays, text: str, trace: str, claimed: str = "") -> Message:
 def written(arrays: Arrays, text: str) -> Message:
     """The steps of each recipe's schedule for a program, by the recipe's name."""
     start, steps = Schedule(parse(text), check=False), {}
-    for name in sorted(recipes.__all__, key=lambda name: name == "fitting"):  # what applies others
+    for name in sorted(recipes.__all__, key=lambda name: name == "fitting"):  # it applies others
         with contextlib.suppress(CompileError, TypeError):  # not for it, or for whole modules
             steps[name] = list(getattr(recipes, name)(start).trace)
     return {"recipes": steps}, {}
 
 
 def simulate(arrays: Arrays, text: str) -> Message:
-    """What a program's kernels do on a simulated GPU: see `homework.counters.Counts`."""
+    """The counts of a program's kernels on a simulated GPU: see `homework.counters.Counts`."""
     mod, name, func = program(text)
     for kernel in kernels(name, func).kernels:
         threads = prod(kernel.block)
@@ -153,11 +153,11 @@ def simulate(arrays: Arrays, text: str) -> Message:
     library: Any = builder.build(mod, "gpusim")
     profile = library.profile(name, *in_order(arrays)).kernels
     rows = [row for kernel in profile for row in kernel.statements]
-    each = attrgetter(*Counted._fields)
+    fields = attrgetter(*Counted._fields)
     return {
         "kernels": len(profile),
         "active": sum(row.threads for row in rows) / sum(WARP * row.warps for row in rows),
-        "accesses": [list(each(access)) for kernel in profile for access in kernel.accesses],
+        "accesses": [list(fields(access)) for kernel in profile for access in kernel.accesses],
     }, {}
 
 

@@ -72,7 +72,7 @@ class Rescheduled:
 
     @cached_property
     def counts(self) -> Counts | str:
-        """What its kernels do on the simulated GPU, or why they cannot run: tried once."""
+        """The counts of its kernels on the simulated GPU, or why they cannot run: tried once."""
         arrays, limits = numbered(self.inputs), self.assignment.limits
         try:
             return Counts.of(evaluate("simulate", arrays, limits, text=self.text)[0])
@@ -80,7 +80,7 @@ class Rescheduled:
             return str(error)
 
     def outcome(self) -> Outcome:
-        """What both programs compute from the same inputs; the last parameter is compared."""
+        """The results of both programs from the same inputs; the last parameter is compared."""
         first, second = (
             _run(self.assignment, text, self.inputs, compiled=True)
             for text in (self.base, self.text)
@@ -127,7 +127,7 @@ def _why_not(item: Item, findings: Findings) -> str:
 
 
 def _lack(item: Item, schedule: Rescheduled) -> str:
-    """What a schedule lacks of an item, "" if nothing."""
+    """Why a schedule does not meet an item, "" if it does."""
     try:
         if item.kind == "speed":
             ratio = schedule.ratio
@@ -140,7 +140,7 @@ def _lack(item: Item, schedule: Rescheduled) -> str:
     except Failed as error:
         return str(error)
     except Exception as error:  # an analysis may fail on an odd program, which earns nothing
-        return f"its {item.kind} can't be told ({type(error).__name__}: {error})"
+        return f"its {item.kind} can't be determined ({type(error).__name__}: {error})"
 
 
 def _program(assignment: Assignment, answer: Answer, seed: int) -> Findings:
@@ -176,7 +176,7 @@ def _run(
 
 
 def _touched(assignment: Assignment, text: str) -> tuple[str, np.ndarray | None]:
-    """What a program reads before writing it, and which elements of its result it writes."""
+    """The element that a program reads before writing it, and a mask of the ones that it writes."""
     try:
         answer, arrays = evaluate("touched", {}, assignment.limits, text=text)
     except Failed:
@@ -247,7 +247,7 @@ def _replayed(assignment: Assignment, answer: Answer, seed: int) -> tuple[Resche
 
 
 def _tried(point: Rescheduled) -> Outcome | str:
-    """What a schedule computes, or why it doesn't."""
+    """The outcome of a schedule, or why there is none."""
     try:
         return point.outcome()
     except Failed as error:

@@ -1,4 +1,4 @@
-"""What a submission may use. It protects a notebook from accidents; it is no security sandbox."""
+"""Limits of a submission. They protect a notebook from accidents; they are no security sandbox."""
 
 import sys
 from dataclasses import asdict, dataclass

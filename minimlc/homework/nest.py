@@ -1,4 +1,4 @@
-"""What has become of a program's loops and buffers in a scheduled version.
+"""A program's loops and buffers, found again in a scheduled version.
 
 The original program names axes (its loops) and buffers. In a scheduled version of it, `Nest` finds
 the block that does the same computation, the loops each axis was cut into, and the copies of each
@@ -35,7 +35,7 @@ from minimlc.loops.schedule.tree import find_block, names_of
 from minimlc.loops.values.node import Node, walk
 
 Role = tuple[str, frozenset[str]]
-"""What an iter does in a block: its kind, and the parameters that it indexes."""
+"""The role of an iter in a block: its kind, and the parameters that it indexes."""
 Naming = Callable[[Buffer], str]
 
 
@@ -166,7 +166,7 @@ class Nest:
         return store
 
     def read_for(self, name: str) -> Buffer:
-        """What the computation reads where the original read the parameter `name`."""
+        """The buffer that the computation reads where the original read the parameter `name`."""
         for buffer in _loaded(self.main.block):
             if self.origin(buffer) == name:
                 return buffer
@@ -211,8 +211,8 @@ class Nest:
 
     def stored_size(self, buffer: Buffer) -> tuple[int, ...]:
         """The shape of the storage that a buffer gets."""
-        own = buffers_in(self.lowered.body)
-        return next((each.shape for each in own if each.name == buffer.name), buffer.shape)
+        buffers = buffers_in(self.lowered.body)
+        return next((item.shape for item in buffers if item.name == buffer.name), buffer.shape)
 
     def hot(self, buffer: Buffer, write: bool = False) -> Access:
         """The computation's access to a buffer, in the lowered function."""
@@ -289,13 +289,13 @@ def _loaded(block: Block) -> list[Buffer]:
 
 
 def _task(block: Block, name: Naming) -> tuple[str | None, list[str]]:
-    """What a block computes: the operator it reduces with, and the parameters that it combines."""
+    """The computation of a block: its reduction operator, and the parameters that it combines."""
     inputs = set(_loaded(block)) - stored_in(block.body)
     return reducer_of(block), sorted(map(name, inputs))
 
 
 def _roles(block: Block, name: Naming) -> list[Role]:
-    """What each iter does."""
+    """The role of each iter."""
     uses: dict[Var, set[str]] = {it.var: set() for it in block.iters}
     stored = stored_in(block.body)
     for item in walk(block.body):

@@ -1,4 +1,4 @@
-"""What a submission is tried on: each case with several kinds of numbers, by a seed."""
+"""The inputs that a submission is tried on: each case with several kinds of numbers, by a seed."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -60,7 +60,7 @@ def filled(like: np.ndarray, random: Random, kind: str) -> np.ndarray:
 
 
 def wrong_numbers(kinds: Iterable[Any]) -> Iterator[str]:
-    """What is wrong with the kinds of numbers that an assignment asks for."""
+    """Errors in the kinds of numbers that an assignment asks for."""
     for kind in kinds:
         if not isinstance(kind, str) or kind not in NUMBERS:
             yield f"there is no kind of numbers {kind!r:.60}: {did_you_mean(str(kind), NUMBERS)}"

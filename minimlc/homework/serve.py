@@ -1,6 +1,6 @@
-"""What a worker process runs: `python -m minimlc.homework.serve`.
+"""The program of a worker process: `python -m minimlc.homework.serve`.
 
-Requests come from stdin, answers go to what was stdout; a submission's output goes elsewhere.
+Requests come from stdin, answers go to the former stdout; a submission's output goes elsewhere.
 `collect` runs a submission and returns data. The other requests take data and run no submitted
 Python.
 """
@@ -88,9 +88,9 @@ def explain(error: BaseException) -> str:
         text = f"{type(error).__name__}: {error}"[:1500]
     except BaseException as other:  # from the submission's own __str__
         text = f"an exception that can't be shown ({type(other).__name__})"
-    own = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
-    if own and not (isinstance(error, CompileError) and error.span):
-        text += f"\n  raised in {own[-1].name}: {own[-1].line}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == FILENAME]
+    if frames and not (isinstance(error, CompileError) and error.span):
+        text += f"\n  raised in {frames[-1].name}: {frames[-1].line}"
     return text
 
 
@@ -106,8 +106,8 @@ def collect(
     reference: str = "",
     taken: Mapping[str, str] = MappingProxyType({}),
 ) -> Message:
-    """Run a submission's source text: the results of its function `entry`, as data. Calls of what
-    is `taken` away raise, each with its own message.
+    """Run a submission's source text: the results of its function `entry`, as data. Calls of
+    what is `taken` away raise, each with its message.
     """
     if why := spelled(source, taken):
         raise Failed(why)
@@ -137,12 +137,12 @@ def _load_imports(source: str, taken: Mapping[str, str]) -> None:
         names += [part.module] if isinstance(part, ast.ImportFrom) and part.module else []
         for name in names:
             if not above(name, taken):
-                with suppress(Exception):  # the submission's own import says what is wrong
+                with suppress(Exception):  # the submission's import raises it again
                     import_module(name)
 
 
 def _points(function: Callable[..., Any], mod: IRModule) -> list[dict[str, Any]]:
-    """What a space makes of each key."""
+    """The schedule that a space makes of each key, as data."""
     return [scheduled(function(Schedule(mod, key=key, check=False))) for key in KEYS]
 
 
@@ -167,7 +167,7 @@ def _results(
 
 
 def _numbers(value: Any) -> np.ndarray:
-    """What a function of arrays returned, as an array of its own."""
+    """The result of a function of arrays, as a new array."""
     if isinstance(value, np.ma.MaskedArray):
         raise Failed("an array is wanted, not a masked one: say what is in the gaps")
     result = np.asarray(value)

@@ -23,7 +23,7 @@ def source_text(function: Callable[..., Any], programs: bool = True) -> tuple[st
 
     Includes the imports, functions, classes, programs and plain constants of the notebook that it
     uses. `Failed` names what cannot be sent. Without `programs`, the notebook's programs cannot be
-    sent either, as there is no telling what they were built with.
+    sent either, as it is unknown what they were built with.
     """
     if not isinstance(function, FunctionType):
         raise Failed(f"a function is wanted, not {type(function).__name__}")
@@ -91,9 +91,9 @@ def _globals(value: Any) -> dict[str, Any]:
 
 
 def _names(code: CodeType) -> set[str]:
-    own = {step.argval for step in dis.get_instructions(code) if step.opname in _LOADS}
+    used = {step.argval for step in dis.get_instructions(code) if step.opname in _LOADS}
     inner = (part for part in code.co_consts if isinstance(part, CodeType))
-    return own.union(*map(_names, inner))
+    return used.union(*map(_names, inner))
 
 
 def _is_plain(value: Any) -> bool:

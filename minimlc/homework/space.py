@@ -1,4 +1,4 @@
-"""Requirements on a space: on what it makes of `KEYS`, taken together.
+"""Requirements on a space: on the programs that it makes of `KEYS`, taken together.
 
 Each is a `Requirement` whose test takes the points: objects with a `text` (the program) and a
 `trace` (its steps, with what was drawn).
@@ -23,8 +23,8 @@ def sampled_tile() -> Requirement:
         tiles = [set(_used_tiles(point.trace)) for point in points]
         if not any(tiles):
             return "no loop is split by factors that were drawn for it"
-        loops = {loop for each in tiles for loop, _ in each}
-        drawn = {loop: {t for each in tiles for name, t in each if name == loop} for loop in loops}
+        loops = {loop for used in tiles for loop, _ in used}
+        drawn = {loop: {t for used in tiles for name, t in used if name == loop} for loop in loops}
         same = all(len(choices) == 1 for choices in drawn.values())
         return f"all points have the same tile of {min(loops)}" if same else ""
 
@@ -42,8 +42,8 @@ def _used_tiles(trace: Sequence[tuple[str, Mapping[str, Any]]]) -> Iterator[tupl
 
 
 def distinct(count: int) -> Requirement:
-    """The points are at least `count` different programs, each from its own decisions: chance
-    alone tells them apart.
+    """The points are at least `count` different programs, each from its own decisions: they
+    differ by chance alone.
     """
     if not is_number(count, int) or not 1 <= count <= len(KEYS):
         raise invalid(f"distinct: a count of 1 to {len(KEYS)} is wanted, got {count!r:.60}")

@@ -1,6 +1,6 @@
 """Requirements on a schedule's structure, in words: small predicates that can be combined.
 
-Each is a `Requirement`: a sentence, and a test of a `Nest` that returns "" or says what is missing.
+Each is a `Requirement`: a sentence, and a test of a `Nest` that returns "" or what is missing.
 """
 
 import inspect
@@ -24,8 +24,8 @@ BLOCK = "blockIdx"
 
 @dataclass(frozen=True)
 class Requirement:
-    """`text` says what is required; `test(nest)` returns "" where it holds, else why it doesn't.
-    Of the counters of a GPU, the test takes `counters.Counts`.
+    """`text` is the requirement in words; `test(nest)` returns "" where it holds, else why it
+    doesn't. For the counters of a GPU, the test takes `counters.Counts`.
     """
 
     text: str
@@ -72,14 +72,14 @@ def _requirement(
     text: str,
 ) -> Callable[[Callable[Concatenate[Nest, P], Iterator[str]]], Callable[P, Requirement]]:
     """Turn a test of a nest, given some arguments, into a function from the arguments to a
-    requirement. The test yields what is missing, of which the first is said. `text` names the
+    requirement. The test yields what is missing, and the first is reported. `text` names the
     arguments; `low` and `high` are a range of sizes.
     """
 
     def decorate(test: Callable[Concatenate[Nest, P], Iterator[str]]) -> Callable[P, Requirement]:
         signature = inspect.signature(test)
-        own = list(signature.parameters.values())[1:]
-        signature = signature.replace(parameters=own, return_annotation=Requirement)
+        params = list(signature.parameters.values())[1:]
+        signature = signature.replace(parameters=params, return_annotation=Requirement)
 
         @wraps(test)
         def require(*args: P.args, **options: P.kwargs) -> Requirement:
@@ -124,7 +124,7 @@ def tiled(nest: Nest, axis: str, low: int, high: int) -> Iterator[str]:
 
 
 def ordered(*axes: str | tuple[str, ...]) -> Requirement:
-    """The loops, from outside in, are those of these axes, in this order: `ordered("j", "i", "k",
+    """The loops, from outside in, belong to these axes, in this order: `ordered("j", "i", "k",
     ("i", "j"))` has tiles' loops, then k's, then those inside the tiles, i's or j's first. Parts of
     one axis that follow each other count as one loop, loops of one iteration do not.
     """
@@ -218,13 +218,13 @@ def fetched_together(nest: Nest, buffer: str) -> Iterator[str]:
     copy = _shared_copy(nest, buffer)
     wanted = {loop.thread for loop in nest.main.loops if loop.thread.startswith(THREAD)}
     for place in nest.writers(copy):
-        own = {loop.thread for loop in place.loops if loop not in nest.main.loops}
-        for axis in sorted(wanted - own):
+        found = {loop.thread for loop in place.loops if loop not in nest.main.loops}
+        for axis in sorted(wanted - found):
             yield f"no loop around {place.block.name} is bound to {axis}"
 
 
 def _shared_copy(nest: Nest, buffer: str) -> Buffer:
-    """The copy in shared memory that the computation has a parameter's elements from."""
+    """The copy in shared memory from which the computation gets a parameter's elements."""
     copy = nest.copy_of(buffer)
     while not copy.scope.startswith(SHARED):
         if copy not in nest.sources:
@@ -302,8 +302,8 @@ def register_tile(nest: Nest, low: int = 2, high: int = 1024) -> Iterator[str]:
 
 @_requirement("the epilogue is fused into the write-back")
 def fused_epilogue(nest: Nest, *axes: str) -> Iterator[str]:
-    """What comes after the reduction happens inside the loops of its tile, along `axes` (by
-    default, all that the result is spread over): it is not a pass of its own.
+    """Work after the reduction happens inside the loops of its tile, along `axes` (by default, all
+    that the result is spread over): it is not a separate pass.
     """
     after = nest.after()
     if not after and nest.target in nest.func.params:
@@ -333,9 +333,9 @@ def no_guard(nest: Nest) -> Iterator[str]:
 
 def _adjacent(nest: Nest, outer: Cut, parts: list[Cut]) -> bool:
     """Whether no loop of another axis stands between `outer` and the axis's innermost loop."""
-    own = {part.loop for part in parts}
+    cuts = {part.loop for part in parts}
     between = nest.main.loops[outer.position + 1 : parts[-1].position]
-    return not any(loop not in own and loop_extents((loop,))[loop.var] > 1 for loop in between)
+    return not any(loop not in cuts and loop_extents((loop,))[loop.var] > 1 for loop in between)
 
 
 def _listed(sizes: Iterable[int]) -> str:

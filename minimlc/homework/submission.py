@@ -1,4 +1,4 @@
-"""`check` for students, `export` for what they hand in, `grade` for graders.
+"""`check` for students, `export` for handing in, `grade` for graders.
 
 A submission file is a zip archive with `submission.json` (programs as script text, schedules as
 traces) and `arrays.npz`. Grading reads it as data; no student's Python is run.
@@ -29,7 +29,7 @@ LARGEST_FILE = 64 * 1024 * 1024
 def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Report:
     """Judge a submission: values, purity, speed, structure. The report displays itself.
 
-    `submission` is a function (it runs in a process of its own, within limits), a module or a
+    `submission` is a function (it runs in a separate process, within limits), a module or a
     schedule. `seed` chooses the inputs.
     """
     chosen, seed = find(assignment), _seed(seed)
@@ -38,7 +38,7 @@ def check(assignment: str | Assignment, submission: Any, *, seed: int = 0) -> Re
 
 
 class Exported(dict):
-    """What was written to a submission file: a sentence per assignment."""
+    """The outcome of an export: a sentence per assignment."""
 
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {text}" for name, text in self.items())
@@ -99,7 +99,7 @@ def grade(path: str | os.PathLike, assignment: str | Assignment, *, seed: int = 
 
 
 def _load(path: Path, name: str) -> Answer:
-    """One assignment's answer in a submission file; `Malformed` says what is wrong with it."""
+    """One assignment's answer in a submission file; `Malformed`, with the reason, for no answer."""
     if not path.is_file():
         raise Malformed(f"there is no file {path.name}: run the cell that exports it")
     if path.stat().st_size > LARGEST_FILE:
@@ -111,8 +111,8 @@ def _load(path: Path, name: str) -> Answer:
     if not isinstance(body, dict):
         raise Malformed(f"it has no answer to {name}")
     start = f"{name}/"
-    own = {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
+    parts = {key.removeprefix(start): a for key, a in arrays.items() if key.startswith(start)}
     failed = body.get("failed", "")
     if not isinstance(failed, str):
         raise Malformed("its reason for failing is not a text")
-    return Answer(body, own, failed=failed)
+    return Answer(body, parts, failed=failed)

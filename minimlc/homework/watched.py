@@ -1,4 +1,4 @@
-"""Inputs of a submission that refuse what is taken away, however it is spelled."""
+"""Inputs of a submission that refuse the functions taken away, however they are spelled."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 
 
 def watched(taken: Mapping[str, tuple[Any, Exception]]) -> type[np.ndarray]:
-    """The arrays whose methods, operators and functions raise where they are `taken` away: those of
-    numpy's, by name, each with what its callers are told. Results are such arrays, too.
+    """A class of arrays whose methods, operators and functions raise where they are `taken` away:
+    numpy's, by name, each with the error for its callers. Results are such arrays, too.
     """
     known = {name: pair for name, pair in taken.items() if name.startswith("numpy.")}
     if not known:

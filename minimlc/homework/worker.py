@@ -22,8 +22,8 @@ SERVER = "minimlc.homework.serve"
 
 
 class _Pool:
-    """Spare workers for submissions, and an evaluator of data: a process that never was one of
-    those, as what a submission leaves behind would judge it.
+    """Spare workers for submissions, and an evaluator of data: a process that never runs
+    one, as what a submission leaves behind would judge it.
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,7 @@ def _named(item: Node) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _printer() -> type[TirPrinter]:
-    """The printer of all that can be there."""
+    """The installed printer of all nodes; without one, that of loops."""
     return PRINTERS.first or TirPrinter
 
 

@@ -1,1 +1,1 @@
-"""What this machine can do: peaks, caches, trials of instructions, and recorded runs."""
+"""The abilities of this machine: peaks, caches, trials of instructions, and recorded runs."""

@@ -42,7 +42,7 @@ SECONDS = 60.0
 """The time limit of a trial."""
 
 TRIED = dict(reversed(UNITS))
-"""What is tried: the units of `recipes.lowprec` by their features."""
+"""The units of `recipes.lowprec` that are tried, by their features."""
 
 
 def trusted(functions: Mapping[str, PrimFunc], target: Target) -> Target:

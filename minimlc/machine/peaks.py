@@ -96,15 +96,15 @@ def _fma_text(lanes: int) -> str:
     Fused where the machine can: elsewhere an `llvm.fma` would be a call for each element.
     """
     vector = f"<{lanes} x float>"
-    each = range(CHAINS)
-    phis = "\n".join(f"  %a{n} = phi {vector} [ %seed, %entry ], [ %b{n}, %loop ]" for n in each)
+    ids = range(CHAINS)
+    phis = "\n".join(f"  %a{n} = phi {vector} [ %seed, %entry ], [ %b{n}, %loop ]" for n in ids)
     steps = "\n".join(
         f"  %b{n} = call {vector} @llvm.fmuladd.v{lanes}f32({vector} %a{n}, {vector} %seed, "
         f"{vector} %seed)"
-        for n in each
+        for n in ids
     )
     sums = "\n".join(
-        f"  %s{n} = fadd {vector} {f'%s{n - 1}' if n else '%seed'}, %b{n}" for n in each
+        f"  %s{n} = fadd {vector} {f'%s{n - 1}' if n else '%seed'}, %b{n}" for n in ids
     )
     return f"""
 declare {vector} @llvm.fmuladd.v{lanes}f32({vector}, {vector}, {vector})

@@ -1,4 +1,4 @@
-"""Which elements a program touches, in which order: a recorded run.
+"""Recorded runs: the elements that a program touches, in order.
 
 A step is one execution of a store, with all that is read for it. What the machine does at once is
 one step: the lanes of a vectorized loop, and the threads of a parallel one, each of which takes a
@@ -43,9 +43,9 @@ class Touch(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """What is touched by `store` in one execution of it, or in several `lanes` or `threads` at once
-    (where threads come to different stores, `store` is the first one's). `values` are those of the
-    loops around it, in the first lane and thread.
+    """The elements touched by one execution of `store`, or by several `lanes` or `threads` at once
+    (where threads come to different stores, `store` is the first one's). `values` are those of
+    the loops around it, in the first lane and thread.
     """
 
     store: Store
@@ -140,8 +140,8 @@ class _Log:
             raise _Full
 
     def together(self, run: Callable[[range], None], parts: Sequence[range], merge: Merge) -> None:
-        """Run parts of a loop that go side by side. Each has an equal share of what may still be
-        noted; `merge` makes one list of their steps.
+        """Run parts of a loop side by side. Each may note an equal share of the accesses that are
+        left; `merge` makes one list of their steps.
         """
         outer, left, runs, complete = self.steps, self.left, [], True
         share = max(1, left // len(parts))
@@ -173,8 +173,8 @@ class _Recorder(Translate):
         super().__init__(func)
 
     def element(self, item: Load | Store) -> tuple[int, Eval]:
-        """Where a buffer's array is in the frame, and the element's place in it, logged when it is
-        computed.
+        """The slot of a buffer's array in the frame, and the element's place in it, logged when it
+        is computed.
         """
         slot, place = self.place(item.buffer), self.indices(item.buffer, item.indices)
         number, shape, write = self.numbers[item.buffer], item.buffer.shape, isinstance(item, Store)
@@ -220,7 +220,7 @@ class _Recorder(Translate):
         return compute
 
     def touching(self, item: Store) -> Eval:
-        """What a store reads and writes, in that order, without the values."""
+        """The reads and the write of a store, in that order, without the values."""
         loads = [part for part in walk(item.value) if isinstance(part, Load)]
         parts: list[Load | Store] = [*loads, item]
         places = [place for _, place in map(self.element, parts)]

@@ -9,7 +9,7 @@ import platform
 import sys
 
 ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA = 158, 0x1023, 18
-"""Linux on x86-64: the number of a system call, what is asked of it, and for which registers."""
+"""Linux on x86-64: the number of a system call, its operation, and the registers concerned."""
 
 
 def tiles_permitted() -> bool:

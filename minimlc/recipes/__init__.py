@@ -32,7 +32,7 @@ SCHEDULED, CONSTANTS = "scheduled", "constants"
 Recipe = Callable[..., Schedule]
 
 RECIPES = (matmul, conv2d, transpose, windows)
-"""What `apply` tries on each block, in this order, unless the function is `attention`. Where none
+"""Recipes that `apply` tries on each block, in order, unless the function is `attention`. If none
 fits any block, `rowwise` or `elementwise` may fit the function; `rows` takes the rest.
 """
 
@@ -69,7 +69,7 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
     """`mod` with a recipe applied to every primitive function that has no schedule yet.
 
     A function counts as scheduled when one of its loops is not serial, or when this pass has
-    scheduled it; the attribute "scheduled" says so. Without a target, parameters are for this
+    scheduled it; the attribute "scheduled" marks it. Without a target, parameters are for this
     machine. One function alone, instead of a module, becomes one called "main".
     """
     if isinstance(mod, PrimFunc | Function):
@@ -87,15 +87,15 @@ def apply(mod: IRModule | PrimFunc | Function, target: str | Target | None = Non
 
 
 def constant_arguments(mod: IRModule) -> dict[str, frozenset[int]]:
-    """Which arguments of each function are constants in all calls: copies of those will be made
+    """The arguments of each function that are constants in all calls: copies of them will be made
     ahead of time.
     """
     places: dict[str, frozenset[int]] = {}
     graphs = (func for _, func in mod.entries if isinstance(func, Function))
     for call in (binding.value for graph in graphs for binding in graph.bindings()):
         if isinstance(call, Call) and call.op == "call_tir":
-            own = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
-            places[call.callee] = places.get(call.callee, own) & own
+            fixed = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
+            places[call.callee] = places.get(call.callee, fixed) & fixed
     return places
 
 
@@ -112,7 +112,7 @@ def _schedule(name: str, func: PrimFunc, target: Target, constants: frozenset[in
     plain = func
     if constants:
         func = func.with_attr(CONSTANTS, tuple(func.params[at].name for at in sorted(constants)))
-    # In a module of its own: each step of a schedule makes a new module.
+    # In a separate module: each step of a schedule makes a new module.
     sch = Draft.trusting(IRModule.of({name: func}), name)
     for_gpu = FOR_GPUS.first if target.name in GPUS else None
     scheduled = sch
@@ -136,9 +136,9 @@ def fitting(sch: Draft, block: str | None, target: Target) -> Draft:
 
 def _first(recipes: Sequence[Recipe], sch: Draft, block: str | None, target: Target) -> Any:
     """The schedule by the first recipe that fits a block; unchanged if none does."""
-    for each in recipes:
+    for plan in recipes:
         try:
-            return each(sch, block, target=target)
+            return plan(sch, block, target=target)
         except ScheduleError:
             continue
     return sch

@@ -1,4 +1,4 @@
-"""What a convolution computes: which of a block's iters are images, channels, pixels, windows."""
+"""The roles of a convolution's iters in a block: images, channels, pixels, windows."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from minimlc.recipes.views import Draft, first
 class Convolution(NamedTuple):
     """out[n, o, i, j] += image[...] * weights[o, c, p, q]; `iters` in the block's order.
 
-    `dtypes` are those of the image, the weights and the sums.
+    `dtypes` are of the image, the weights and the sums.
     """
 
     iters: str
@@ -24,7 +24,7 @@ class Convolution(NamedTuple):
     in_order: bool
     """Whether the image is read as the output is written: one image, one pixel for each."""
     alike: int
-    """Output channels in a row that read the same input channels: those of a group."""
+    """Output channels in a row that read the same input channels: the size of a group."""
 
 
 def find_convolution(sch: Draft, block: str | None) -> tuple[str, Convolution]:
@@ -60,12 +60,12 @@ def _convolution(block: Block) -> Convolution | None:
 
 
 def _in_a_group(channel: Expr, inputs: int) -> int:
-    """Of o // k * inputs + c: k. Of another number of an input channel: 1."""
+    """k, if an input channel has the number o // k * inputs + c; else 1."""
     for atom, step in linear(channel).terms.items():
         match atom.expr:
             case Binary("//", Var(), Const(k)) if step == inputs:
                 return int(k)
-            case _:  # other nodes: only quotients say something about groups
+            case _:  # other nodes: only quotients show groups
                 continue
     return 1
 

@@ -32,8 +32,8 @@ CHUNK = ELEMENTS
 """Elements of one long row that a thread takes at a time."""
 
 LONGEST = 200
-"""Nodes of what is written in the place of an element's loads, where there are several: steps that
-each read the one before twice would double it each time.
+"""The most nodes that replace an element's loads, where there are several: steps that each read the
+one before twice would double them each time.
 """
 SHARES = 64
 """Iterations that threads can share out evenly enough."""
@@ -146,7 +146,7 @@ def one_loop(sch: Draft, name: str, target: Target) -> Draft:
 
 
 def _in_chunks(sch: Draft, name: str, loops: list[str], target: Target) -> Draft:
-    """One long row in pieces that threads take. What is left over has a loop of its own: a
+    """One long row in pieces that threads take. What is left over has a separate loop: a
     condition in the pieces would cost more than the work.
 
     Results larger than the last cache bypass the caches: no line is fetched only to be overwritten,

@@ -47,8 +47,8 @@ def row_wise(sch: S, name: str) -> S:
     ready = attempt(moved, "decompose_reduction", name, at=inner[0])
     if ready is moved:
         return sch
-    for each in (lane, f"{lane}_init"):
-        ready = attempt(ready, "vectorize", each)
+    for vector in (lane, f"{lane}_init"):
+        ready = attempt(ready, "vectorize", vector)
     return ready
 
 

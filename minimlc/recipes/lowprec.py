@@ -1,7 +1,7 @@
 """Products of narrow numbers: which unit of the machine multiplies them, and in which layout.
 
 Every CPU multiplies pairs of 16-bit integers and adds them up, twice as fast as it does with
-floats; the newer ones take four bytes at a time. 16-bit floats without a unit of their own become
+floats; the newer ones take four bytes at a time. 16-bit floats without their own unit become
 float32 while they are copied, so that they cost what float32 does and half of its memory traffic.
 Most units for bytes take a signed one times an unsigned one. Where A and B are alike, B's get an
 offset of 128 while they are copied; what that adds to the sums (128 times each element of a row of
@@ -23,9 +23,10 @@ from minimlc.services.tensor.intrinsics import INTERLEAVED, SHIFTED
 class Unit(NamedTuple):
     """A tensor intrinsic that adds `depth` products to each of `lanes` sums; none, if unnamed.
 
-    It takes factors of these dtypes, which hold the values of the program's own; without names,
-    of the dtype that is added up. One on tile registers takes `groups` times `depth` products at
-    a time; other intrinsics clear and store a tile of sums and load one of each factor.
+    It takes factors of the dtypes `left` and `right`, which hold the values of the program's;
+    without names, of the dtype that is added up. One on tile registers takes `groups` times
+    `depth` products at a time; other intrinsics clear and store a tile of sums and load one of
+    each factor.
     """
 
     left: str = ""
@@ -59,7 +60,7 @@ class Unit(NamedTuple):
 
 
 def _tiles(left: str, right: str, result: str, depth: int) -> Unit:
-    """A unit on tiles; the parts of names say which dtypes."""
+    """A unit on tiles, for the dtypes that parts of names stand for."""
     long = {"bf16": "bfloat16", "i8": "int8", "u8": "uint8"}
     name = "amx_dot_bf16" if left == "bf16" else f"amx_dot_{left}{right}"
     loads = (f"amx_load_{left}", f"amx_load_{right}")
@@ -90,14 +91,14 @@ UNITS: tuple[tuple[str, Unit], ...] = (
 """The units for factors of certain dtypes by the CPU feature they need, the best first."""
 
 OFFSETS = {(source, result): offset for source, result, offset in SHIFTED.values()}
-"""What converts bytes of one signedness to the other."""
+"""The offsets that convert bytes of one signedness to the other."""
 
 INTERLEAVES = {kind: name for name, kind in INTERLEAVED.items()}
 INTERLEAVES |= {(*kind[:2], 4): name for name, kind in SHIFTED.items()}
 """The intrinsics that pack rows of B, by what they read, write, and how many rows it is."""
 
 WORDS = Unit("int16", "int16", "dot_i16i16i32", 2, 16)
-"""What every CPU can do with bytes; also the portable form."""
+"""The unit that every CPU has for bytes; also the portable form."""
 
 
 def are_multiplied(dtypes: tuple[str, str, str]) -> bool:
@@ -125,11 +126,11 @@ def unit_for(product: Product, target: Target) -> Unit:
 def converted(
     sch: Draft, product: Product, unit: Unit, target: Target
 ) -> tuple[Draft, str, list[str]]:
-    """Factors as copies of the dtypes that the unit takes.
+    """Factors as copies in the dtypes that the unit takes.
 
-    Where those have an offset, a block of its own sums up what the offset adds. Also returns the
-    names of the product's block and of those that make the copies, to be inlined where the copies
-    are packed into panels.
+    Where these have an offset, a separate block sums up what the offset adds. Also returns the
+    names of the product's block and of the blocks that make the copies, to be inlined where the
+    copies are packed into panels.
     """
     copies: list[str] = []
     shifted = False

@@ -45,7 +45,7 @@ FEW_TILES = 4
 """Tiles side by side in C up to which elements of A are not used often enough to copy them."""
 
 SQUARE = 8
-"""Rows of B along k, and numbers of each, that are turned around in registers at a time."""
+"""Rows of B along k, and elements of each, that are transposed in registers at a time."""
 
 
 @recipe
@@ -101,7 +101,7 @@ def fitting_plans(sch: Draft, block: str | None, target: Target) -> tuple[Produc
 
 
 def check_kind(sch: Draft, product: Product, columns: int, lanes: int, ahead: bool) -> None:
-    """Refuse what these plans do not fit, such as few columns; B may be packed `ahead` of time."""
+    """Refuse products that no plan fits, such as few columns; B may be packed `ahead` of time."""
     name, (left, right, result) = product.block, product.dtypes
     if not are_multiplied(product.dtypes):
         why = f"multiplies {left} by {right} and adds up in {result}"
@@ -166,7 +166,7 @@ def shared_out(
     for loop in sch.loops_of(result, "S")[: len(product.batches)]:
         if sch.extent(result, loop) >= target.cores:
             return sch.parallel(loop)
-    once = {each.var.name for each in loops_in(sch.func.body) if constant_value(each.extent) == 1}
+    once = {item.var.name for item in loops_in(sch.func.body) if constant_value(item.extent) == 1}
     for loop in loops:
         sch = sch if loop in once else sch.parallel(loop)
     return sch
@@ -259,7 +259,7 @@ def finished(sch: Draft, result: str, loop: str) -> Draft:
 
 
 def pad(sch: Draft, block: str, multiples: dict[str, int]) -> Draft:
-    """Copies of A and B that end in zeros, so that sizes are multiples of those in `multiples`."""
+    """Copies of A and B that end in zeros, so that sizes are multiples as in `multiples`."""
     item = sch.block(block)
     assert isinstance(item.body, Store)
     rows, columns = item.body.indices[-2:]
@@ -282,8 +282,8 @@ def tile(
 ) -> tuple[Draft, str, str, tuple[str, str], str]:
     """Loops over blocks, over tiles in them, and over k with one tile in registers.
 
-    Gives the names of the loops that a block of A, and of B, is for, of those over rows and columns
-    of tiles, and of that over k.
+    Also returns the names of the loops that a block of A, and of B, is for, of the loops over rows
+    and columns of tiles, and of the loop over k.
     """
     *_, i, j = sch.loops_of(result, "S")
     for loop in sch.loops_of(result, "R"):
@@ -337,7 +337,7 @@ def in_panels(
 
     Rows of A that lie along k are copied in short runs, not element by element: a tile reads them
     one at a time whatever lies beside them. Rows of B that do are turned around, square by square.
-    Gives the name of the loop over panels, too.
+    Also returns the name of the loop over panels.
     """
     axes = [f"{axis}{number}" for number, axis in enumerate(side.axes)]
     (wide,) = [axis for axis in axes if axis[0] == role]
@@ -347,15 +347,15 @@ def in_panels(
     if not unit.loads and role == "m" and side.axes[-1] == "k":
         unit = Unit(depth=unit.depth * steps)
     width, inner_axes = unit.panel(role, tiles.rows if role == "m" else tiles.columns)
-    layout = [*batch, *(each.format(wide=wide, deep=deep) for each in inner_axes)]
+    layout = [*batch, *(axis.format(wide=wide, deep=deep) for axis in inner_axes)]
     buffer = sch.buffer(copy)
     sch = sch.compute_at(copy, loop)
     sch = sch.transform_layout(copy, buffer, f"{', '.join(axes)} -> {', '.join(layout)}")
     inner = sch.loops_below(copy, loop)
     if len(inner) < 2:  # one row, or one element
         return sch.in_registers(inner), ""
-    own = side.axes.replace("b", "")
-    across, along = (inner[-2:][own.index(axis)] for axis in (role, "k"))
+    roles = side.axes.replace("b", "")
+    across, along = (inner[-2:][roles.index(axis)] for axis in (role, "k"))
     sch = sch.split(across, [None, width])
     panel, lane = [name for name in sch.loops_below(copy, loop) if name not in inner]
     if unit.depth > 1:

@@ -1,4 +1,4 @@
-"""What kind of product a block computes: which of its iters are rows, columns, sums, batches."""
+"""The product that a block computes, and its iters: rows, columns, sums, batches."""
 
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Product(NamedTuple):
     """C[..., m, n] += A[..., m, k] * B[..., k, n], with the axes of A and B in any order.
 
     The columns n are the last axis of C; A is the factor without them. There may be no batch, or
-    several batch axes, and B may be without some of them. `dtypes` are those of A, B and C.
+    several batch axes, and B may be without some of them. `dtypes` are of A, B and C.
     """
 
     block: str

@@ -1,4 +1,4 @@
-"""Programs of a grid, such as tile programs: each works on blocks of elements of its own."""
+"""Programs of a grid, such as tile programs: each works on its own blocks of elements."""
 
 from minimlc.loops.ir.nodes import Load, Select, Store
 from minimlc.loops.proofs.access import loop_ranges
@@ -43,8 +43,8 @@ def programs(sch: Draft, block: str | None, target: Target) -> Draft:
 
 def around(sch: Draft, name: str) -> list[str]:
     """The loops around a block, outer to inner, that feed none of its iters."""
-    own = {loop for kind in "SRO" for loop in sch.loops_of(name, kind)}
-    return [loop for loop in sch.loops(name) if loop not in own]
+    feeding = {loop for kind in "SRO" for loop in sch.loops_of(name, kind)}
+    return [loop for loop in sch.loops(name) if loop not in feeding]
 
 
 def is_moved(sch: Draft, name: str) -> bool:
@@ -70,7 +70,7 @@ def has_kind(sch: Draft, name: str, kind: str) -> bool:
 
 
 def is_serial(sch: Draft, name: str) -> bool:
-    """Whether all loops around a block run in order, and it may be taken in another."""
+    """Whether all loops around a block run in order, and may run in another."""
     serial = all(loop.kind == "serial" for loop in find_block(sch.func, name).loops)
     return serial and not has_kind(sch, name, "O")
 
@@ -84,8 +84,8 @@ def by_products(sch: Draft, name: str, target: Target) -> Draft:
 
 
 def on_rows(sch: Draft, names: list[str], target: Target) -> Draft:
-    """Sums along rows in lanes of their own, everything in vectors; the next program's rows asked
-    for while one is at work.
+    """Sums along rows as partial sums in lanes, everything in vectors; the next program's rows
+    prefetched while one is at work.
     """
     partial: list[str] = []
     for name in filter(lambda name: is_along_rows(sch, name), names):
@@ -94,14 +94,14 @@ def on_rows(sch: Draft, names: list[str], target: Target) -> Draft:
     last = sch.blocks()[-1]
     row = around(sch, last)[-1]
     near = [name for name in partial if around(sch, name)[-1] == row]
-    own = [name for name in names if name != last and around(sch, name)[-1:] == [row]]
+    others = [name for name in names if name != last and around(sch, name)[-1:] == [row]]
     is_last = last in names
     for name in names:
         if sch.loops_of(name, "S") and not has_kind(sch, name, "R"):
             before, sch = sch, attempt(sch, "loop_partition", sch.loops_of(name, "S")[-1])
             names = [*names, *sch.added(before)]
     if near and is_last:
-        sch = next_row_asked_for(sch, [*near, *own, last], near, row, target)
+        sch = next_row_asked_for(sch, [*near, *others, last], near, row, target)
     for name in (*partial, *names):
         sch = in_vectors(sch, name, around(sch, name)[-1:], name in partial, False)
     return sch

@@ -25,15 +25,15 @@ from minimlc.recipes.views import (
 )
 
 VECTORS, ENOUGH = 8, 2048
-"""Vectors of partial sums: adders and load ports are then about equally busy. Of two rows, each has
-enough with so many bits of them, and beside exponentials one has.
+"""Vectors of partial sums: adders and load ports are then about equally busy. So many bits of
+them are enough for each of two rows, and for one beside exponentials.
 """
 
 LONG_ROW = 16
 """A sum over several axes fits this recipe if the last has at least so many elements."""
 
 SHORT_ROW, PAGE = 512, 4096
-"""Bytes of a row of which four take each step together, and of one of which two do."""
+"""Bytes of a row up to which four rows take each step together, and up to which two do."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -63,8 +63,8 @@ def rowwise(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def row_by_row(sch: Draft, names: list[str], target: Target) -> Draft:
-    """Blocks in a row, each row or few of the last one finished before the next begin; those that
-    are not for one of its rows are row by row of the last one of them.
+    """Blocks in a row: one row of the last block, or a few, are finished before the next begin. The
+    blocks that are not for one of its rows go row by row of the last one of them.
     """
     others = [name for name in sch.blocks() if name not in names]
     deep = {name: rows_deep(sch, name) for name in names if is_along_rows(sch, name)}
@@ -98,18 +98,18 @@ def last_rows(
         rows = [*rows[:-1], outer]
     long = [loop for loop in rows if sch.extent(last, loop) > 1]
     shared = long[:1] if worth_threads(elements, target) else []
-    own: list[str] = [last]
+    group: list[str] = [last]
     rest: list[str] = []
     for name in reversed(before):
         new = at_row(sch, name, rows)
-        (rest if new is sch else own).insert(0, name)
+        (rest if new is sch else group).insert(0, name)
         sch = new
-    sums = [name for name in own if name in partial]
+    sums = [name for name in group if name in partial]
     for name in sums if together > 1 else ():
         sch = lanes_last(sch, name) if rows[-1] in sch.loops(name) else sch
     if rows and together == 1:
-        sch = next_row_asked_for(sch, own, sums, rows[-1], target)
-    for name in own:
+        sch = next_row_asked_for(sch, group, sums, rows[-1], target)
+    for name in group:
         sch = in_vectors(sch, name, rows, name in partial, together > 1)
     for loop in shared:
         sch = sch.parallel(loop)
@@ -119,8 +119,8 @@ def last_rows(
 def rows_of(
     sch: Draft, last: str, deep: dict[str, int], partial: list[str]
 ) -> tuple[Draft, list[str]]:
-    """The loops of a block over rows, which are those of the sums that it needs. There are none
-    where it does not go along them, and they fill no two vectors: several sums fill those better.
+    """The loops of a block over rows, which are the rows of the sums that it needs. There are none
+    where it does not go along them, and they fill no two vectors: several sums fill vectors better.
     """
     loops, needed = sch.loops_of(last, "S"), feeds(sch, last)
     short = not needed & {*partial}
@@ -146,8 +146,8 @@ def feeds(sch: Draft, name: str) -> set[str]:
 
 
 def at_row(sch: Draft, name: str, rows: list[str]) -> Draft:
-    """A block computed for one row of the last one, of the most loops for which nothing of it is
-    computed again: a sum over ranks takes those of its whole row.
+    """A block computed for one row of the last one, in as many loops over rows as it can be without
+    computing anything again: a sum over ranks takes the loops of its whole row.
     """
     for row in reversed(rows):
         new = attempt(sch, "compute_at", name, row)
@@ -192,8 +192,8 @@ def next_row_asked_for(
 def row_bytes(sch: Draft, name: str, access: Load | Store, row: str) -> int:
     """How many bytes of a buffer one iteration of `row` touches; 0 if all touch the same."""
     iters = sch.block(name).iters
-    own = {it.var.name for it in iters if row in {var.name for var in variables(it.value)}} | {row}
-    moving = ({var.name for var in variables(index)} & own for index in access.indices)
+    fed = {it.var.name for it in iters if row in {var.name for var in variables(it.value)}} | {row}
+    moving = ({var.name for var in variables(index)} & fed for index in access.indices)
     places = [at for at, moves in enumerate(moving) if moves]
     inner = access.buffer.shape[places[-1] + 1 :] if places else (0,)
     return prod(inner) * bytes_of(access.buffer.dtype)
@@ -214,7 +214,7 @@ def rows_deep(sch: Draft, name: str) -> int:
 
 
 def rows_together(sch: Draft, last: str, rows: list[str], target: Target) -> int:
-    """Rows that take each step together, of those that there are."""
+    """How many rows take each step together, no more than there are."""
     if not rows:
         return 1
     count = sch.extent(last, rows[-1])
@@ -223,13 +223,13 @@ def rows_together(sch: Draft, last: str, rows: list[str], target: Target) -> int
 
 def rows_at_once(sch: Draft, last: str, target: Target) -> int:
     """How many rows could take each step together: while one waits for its last few sums, others
-    go on. Long rows wait for memory instead, and so do those of more than the caches hold.
+    go on. Long rows wait for memory instead, and so do rows of more than the caches hold.
     """
     loops = sch.loops(last)
     if not loops:
         return 1
     size = sch.extent(last, loops[-1]) * bytes_of(sch.store(last).buffer.dtype)
-    total = sum(prod(each.shape) * bytes_of(each.dtype) for each in sch.func.params)
+    total = sum(prod(param.shape) * bytes_of(param.dtype) for param in sch.func.params)
     few = 2 if size <= PAGE and total <= target.l3 // 2 else 1
     return 4 if size <= SHORT_ROW else few
 
@@ -320,17 +320,17 @@ def in_vectors(sch: Draft, name: str, rows: list[str], is_partial: bool, togethe
     """The innermost loop in lanes; what adds the last lanes up is written out, as are `rows`
     that are done together.
     """
-    own = [row for row in rows if row in sch.loops(name)]
-    inner = sch.loops_below(name, own[-1]) if own else sch.loops(name)
+    outer = [row for row in rows if row in sch.loops(name)]
+    inner = sch.loops_below(name, outer[-1]) if outer else sch.loops(name)
     sums = sch.loops_of(name, "R")
     if not inner:
         return sch
-    near = beside(sch, name, own[-1]) if together and own == rows else []
+    near = beside(sch, name, outer[-1]) if together and outer == rows else []
     lanes = [loop for loop in inner if loop not in (*near, *sums)]
     if not sums:
         return (sch.vectorize(lanes[-1]) if lanes else sch).unrolled(near)
-    # What is summed along no row of its own is not in lanes, but the sums are.
-    across, along = is_partial or not own, is_along_rows(sch, name)
+    # What is summed along no row is not in lanes, but the sums are.
+    across, along = is_partial or not outer, is_along_rows(sch, name)
     last = len(lanes) - 1 if across and lanes else len(lanes)
     order = [*near, *lanes[:last], *sums, *lanes[last:]]
     sch = sch.reorder(*order) if len(order) > 1 else sch

@@ -72,8 +72,8 @@ def few_rows(
     rows, columns = (sch.loops_along(name, axis) for axis in (-2, -1))
     strips, columns = columns[:shared], columns[shared:]
     summed = sch.loops_of(name, "R")
-    each = summed and columns and (rows or product.rows == 1)
-    if not each or {*summed} & {*rows, *columns}:
+    complete = summed and columns and (rows or product.rows == 1)
+    if not complete or {*summed} & {*rows, *columns}:
         why = f'matmul: rows, columns and sums of block "{name}" have no loops of their own'
         raise refusal(why)
     k = summed[-1]
@@ -120,8 +120,8 @@ def in_strips(sch: Draft, product: Product, step: int, cores: int) -> tuple[Draf
 
 
 def goes_along_rows(product: Product, lanes: int, unit: bool) -> bool:
-    """Whether sums in lanes are worth it: of some rows, those of `LONGER` products and not of few,
-    which are soon added up; a unit of the machine's for the dtypes takes less time then.
+    """Whether sums in lanes are worth it: for some rows, sums of up to `LONGER` products in a lane
+    and not of few, which are soon added up; a machine's unit for the dtypes takes less time then.
     """
     if product.rows == 1:
         return True
@@ -143,8 +143,8 @@ def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str
     many = height >= MANY
     most = vector_registers(target) * (6 if many else 5) // 8 // height
     twice = many or (product.rows == 1 and is_far(product, target))
-    own = 2 * COLUMNS if twice else COLUMNS
-    widths = (divisor(product.columns, min(size, most)) for size in (own, 1, 2, 4, 8, 12, 16))
+    usual = 2 * COLUMNS if twice else COLUMNS
+    widths = (divisor(product.columns, min(size, most)) for size in (usual, 1, 2, 4, 8, 12, 16))
     sch, width = choose(sch, "columns", widths)
     sch, (outer, column) = sch.cut(name, sch.loops_along(name, -1)[0], width)
     around = outer
@@ -165,7 +165,7 @@ def along_rows(sch: Draft, product: Product, target: Target) -> tuple[Draft, str
 
 
 def choose_ahead(sch: Draft, product: Product, target: Target) -> tuple[Draft, bool]:
-    """Whether what is next of B is asked for ahead of time."""
+    """Whether the next part of B is prefetched."""
     far = is_far(product, target)
     return choose(sch, "prefetch", (far, not far))
 
@@ -180,7 +180,7 @@ def is_far(product: Product, target: Target) -> bool:
 
 
 def sums_in_lanes(sch: Draft, name: str, lanes: int) -> tuple[Draft, str]:
-    """A sum as that of several, which lie side by side; and the block that makes those."""
+    """A sum as the sum of several, which lie side by side; and the block that makes these."""
     sch = sch.split(sch.loops_of(name, "R")[0], [None, lanes])
     sch, (sums,) = sch.making("rfactor", sch.loops_of(name, "R")[-1])
     return lanes_last(sch, sums), sums
@@ -189,7 +189,7 @@ def sums_in_lanes(sch: Draft, name: str, lanes: int) -> tuple[Draft, str]:
 def tile_of_sums(sch: Draft, sums: str, around: str) -> tuple[Draft, str, list[str]]:
     """One step of all sums of a tile at a time, from zero; the loop over steps, and the others."""
     (down,) = sch.loops_of(sums, "R")
-    tile = [each for each in sch.loops_below(sums, around) if each != down]
+    tile = [loop for loop in sch.loops_below(sums, around) if loop != down]
     sch = sch.reorder(down, *tile).decompose_reduction(sums, at=down)
     return sch.in_registers(sch.loops_below(f"{sums}_init", around)), down, tile
 

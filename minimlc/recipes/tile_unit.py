@@ -16,7 +16,7 @@ def sum_in_tiles(sch: Draft, sums: str) -> Draft:
 
 
 def on_tiles(sch: Draft, sums: str, around: str, unit: Unit) -> Draft:
-    """What stands inside the loop `around`: tiles of C are cleared, summed up, and stored.
+    """The body of the loop `around` on tiles: tiles of C are cleared, summed up, and stored.
 
     `sums` is the block that `sum_in_tiles` was for, decomposed since.
     """

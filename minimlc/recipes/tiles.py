@@ -31,7 +31,7 @@ UNROLLED = 4
 """Products along k that are written out: a shared core has less to do besides arithmetic."""
 
 MULTIPLICATIONS = 1 << 15
-"""Those of each core from which on sharing them out pays: about a microsecond."""
+"""Multiplications of each core from which on threads pay: about a microsecond."""
 
 TILES_TO_SHARE = 4
 """Tiles for each thread at the least, side by side: it goes through all of A for them."""
@@ -43,7 +43,7 @@ SAME_SET = 4096
 """Bytes after which addresses take turns for the same few places in the first-level cache."""
 
 MASKED = 1.05
-"""What tiles cost that end beyond C: B is copied with zeros, and each tile writes under a mask."""
+"""The cost of tiles that end beyond C: B is copied with zeros, each tile writes under a mask."""
 
 PART = 4
 """Adding up a tile's part costs about as much as this many more products."""
@@ -52,7 +52,7 @@ PART = 4
 class Tiles(NamedTuple):
     """Parameters: a tile of registers, and the block of each side that a cache keeps.
 
-    `row_block` is a multiple of `rows`, `column_block` of `columns`, and that of the unit's lanes;
+    `row_block` is a multiple of `rows`, `column_block` of `columns`, `columns` of the unit's lanes;
     `sum_block` is one of `sums`, which is how much of k a tile adds up before it goes into C. (Long
     sums in one go lose digits.)
     """
@@ -119,21 +119,21 @@ def sides_of(m: int, n: int, registers: int, by_unit: bool, whole: bool = False)
 
     def cost(tile: tuple[int, int]) -> float:
         r, v = tile
-        each = r * v + v / 2 + wide * (r + v) / 2
-        return ceil(m / r) * ceil(n / v) * each * (MASKED if n % v else 1)
+        work = r * v + v / 2 + wide * (r + v) / 2
+        return ceil(m / r) * ceil(n / v) * work * (MASKED if n % v else 1)
 
     tiles = [(r, v) for v in map(min, widths, repeat(n)) for r in range(min(held // v, m), 0, -1)]
     best = min(tiles, key=cost)
     if whole:
-        near = [each for each in tiles if m % each[0] == 0 and cost(each) < 1.05 * cost(best)]
-        return min(near, key=lambda each: (cost(each), -each[0]), default=best)
+        near = [tile for tile in tiles if m % tile[0] == 0 and cost(tile) < 1.05 * cost(best)]
+        return min(near, key=lambda tile: (cost(tile), -tile[0]), default=best)
     return best
 
 
 def choose_tiles(
     sch: Draft, product: Product, target: Target, unit: Unit = FLOATS
 ) -> tuple[Draft, Tiles]:
-    """Tiles near those of `tiles_for`, which come first; no sums are longer than its."""
+    """Tiles near the ones of `tiles_for`, which come first; no sums are longer than there."""
     best = tiles_for(product, target, unit)
     if sch.chance is None:
         return sch, best
@@ -145,8 +145,8 @@ def choose_tiles(
         widths = range(lanes, min(ceil(n / lanes), MOST_VECTORS) * lanes + 1, lanes)
         sch, columns = choose(sch, "columns", (columns, *widths))
         most = min(room // columns - 1, m)
-        own = (rows,) if columns == best.columns or rows <= most else ()
-        sch, rows = choose(sch, "rows", (*own, *range(max(most, 1), 0, -1)))
+        first = (rows,) if columns == best.columns or rows <= most else ()
+        sch, rows = choose(sch, "rows", (*first, *range(max(most, 1), 0, -1)))
     step = max(unit.step, UNROLLED if best.sums % UNROLLED == 0 else 1)
     shorter = (even(best.sums, best.sums // parts, step) for parts in (1, 2, 4))
     sch, sums = choose(sch, "sums", (best.sums, *(s for s in shorter if s <= best.sums)))

@@ -1,4 +1,4 @@
-"""What recipes share: questions about a schedule, and steps that several of them take."""
+"""Common parts of recipes: questions about a schedule, and steps that several of them take."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -24,13 +24,13 @@ S = TypeVar("S", bound=Schedule)
 HINT = "mlc.recipes.apply(mod)  # chooses a recipe for each function"
 
 NO_FIT = "E170"
-"""The code of errors about what a recipe is not for."""
+"""The code of errors about functions and blocks that a recipe is not for."""
 
 ELEMENTS = 1 << 13
 """Elements of each core from which on sharing them out pays: some microseconds."""
 
 MANY_CORES = 32
-"""As many count at the most, and where a target does not tell."""
+"""The most cores that count; also their number where a target has none."""
 
 
 def worth_threads(work: int, target: Target, each: int = ELEMENTS) -> bool:
@@ -54,7 +54,7 @@ class Draft(Schedule):
         return [name for name in self.blocks() if name not in old]
 
     def store(self, block: str) -> Store:
-        """What a block writes (the first element, if several)."""
+        """The store of a block (the first, if several)."""
         return nodes_of(self.block(block).body, Store)[0]
 
     def buffer(self, block: str) -> str:
@@ -66,7 +66,7 @@ class Draft(Schedule):
         return _feeding(find_block(self.func, block), lambda it: it.kind == kind)
 
     def loops_along(self, block: str, axis: int) -> list[str]:
-        """The loops that feed the iter by which a block indexes an axis of what it writes."""
+        """The loops that feed the iter by which a block indexes an axis of its output."""
         index = self.store(block).indices[axis]
         return _feeding(find_block(self.func, block), lambda it: it.var is index)
 
@@ -137,7 +137,7 @@ def _feeding(place: Place[Block], chosen: Callable[[BlockIter], bool]) -> list[s
 
 
 def through_registers(sch: Draft, block: str, buffer: str, around: str, loops: list[str]) -> Draft:
-    """What `loops` of a block read of a buffer is copied into registers, in `around`."""
+    """The elements of a buffer that `loops` of a block read, copied into registers in `around`."""
     sch, (copy,) = sch.making("cache_read", block, buffer)
     sch = sch.compute_at(copy, around).in_registers(loops)
     return sch.in_registers(sch.loops_below(copy, around))
@@ -149,7 +149,7 @@ def proving(sch: S, proves: bool) -> S:
 
 
 def carefully(sch: S, steps: Callable[[S], S]) -> S:
-    """What `steps` make of a schedule, each of them proven."""
+    """The result of `steps` on a schedule, each of them proven."""
     start = proving(sch, True)
     result = steps(start)
     return sch if result is start else proving(result, sch.proves)
@@ -174,7 +174,7 @@ def recipe(plan: Callable[[Draft, str | None, Target], Draft]) -> Callable[..., 
 
 
 def _planned(plan: Callable[..., Draft], draft: Draft, *args: Any) -> Draft:
-    """What a plan makes, proven as a whole. Where it is not, or a step goes wrong, once more with a
+    """The result of a plan, proven as a whole. If it is not, or a step goes wrong, once more with a
     proof after each step: then the first that is not proven is refused, or another way is taken.
     """
     start = proving(draft, False)
@@ -209,12 +209,12 @@ def check_schedule(sch: Schedule) -> None:
 
 
 def refusal(why: str, hint: str = HINT) -> ScheduleError:
-    """The error for what a recipe is not for."""
+    """The error for a function or block that a recipe is not for."""
     return ScheduleError(why, code=NO_FIT, hint=hint)
 
 
 def none_is(block: str | None, no: str, yes: str) -> str:
-    """That the block named is not of a kind, or that none is: "is not", "is"."""
+    """The words that the named block is not of a kind, or that none is: "is not", "is"."""
     return f"no block {yes}" if block is None else f'block "{block}" {no}'
 
 
@@ -241,7 +241,7 @@ def tiled(ndim: int, size: Sequence[int]) -> str:
     """A layout of tiles of such a size along the last axes, each neighbours in memory."""
     dims = [f"i{dim}" for dim in range(ndim)]
     outer, inner = dims[: -len(size)], [*zip(dims[-len(size) :], size, strict=True)]
-    tile = [f"{dim} {by} {each}" for by in ("//", "%") for dim, each in inner]
+    tile = [f"{dim} {by} {side}" for by in ("//", "%") for dim, side in inner]
     return f"{', '.join(dims)} -> {', '.join([*outer, *tile])}"
 
 

@@ -46,7 +46,7 @@ def windows(sch: Draft, block: str | None, target: Target) -> Draft:
 
 
 def is_by_windows(sch: Draft, name: str) -> bool:
-    """Whether a block reduces few elements to each result, by loops inside those of a row."""
+    """Whether a block reduces few elements to each result, by loops inside the ones over a row."""
     item = sch.block(name)
     spatial, sums = (sch.loops_of(name, kind) for kind in "SR")
     body = item.body
@@ -84,14 +84,14 @@ def in_pieces(sch: Draft, name: str, target: Target) -> Draft:
         sch, (*pieces, along) = sch.cut(name, along, piece)
     sch, row = rows_of(sch, name, most)
     if row and not any(is_elementwise(sch, after) for after in sch.consumers(name)):
-        sch = sch.cache_write(name, sch.buffer(name))  # so that sums have storage of their own
+        sch = sch.cache_write(name, sch.buffer(name))  # so that sums have separate storage
     sch = sch.reorder(*pieces, *sums, *row, along)
     sch, (init, update) = sch.making("decompose_reduction", name, at=sums[0])
-    own = len([*row, along])
-    outer = sch.loops(init)[:-own]
+    depth = len([*row, along])
+    outer = sch.loops(init)[:-depth]
     sch = sch.unrolled(sums)
     for block in (init, update):
-        sch = sch.in_registers(sch.loops(block)[-own:])
+        sch = sch.in_registers(sch.loops(block)[-depth:])
     sch = with_neighbours(sch, update, outer, near)
     if row:  # each begins at a vector
         sch = attempt(sch, "storage_align", update, sch.buffer(update), -2, lanes)
@@ -110,13 +110,13 @@ def columns_apart(sch: Draft, name: str) -> Draft:
             load for load in nodes_of(sch.block(name).body, Load) if load.buffer.name == buffer
         ]
         steps = {linear(load.indices[-1]).terms.get(Atom.of(column)) for load in loads}
-        own = sch.consumers(border) == [name] and sch.store(border).buffer not in sch.func.params
-        if own and steps == {2} and sch.extent(border, sch.loops(border)[-1]) % 2 == 0:
+        alone = sch.consumers(border) == [name] and sch.store(border).buffer not in sch.func.params
+        if alone and steps == {2} and sch.extent(border, sch.loops(border)[-1]) % 2 == 0:
             sizes = loads[0].buffer.shape
             if 0 in sizes:
                 continue
             *rest, last = (f"d{at}" for at in range(len(sizes)))
-            long = [each for each, size in zip(rest, sizes, strict=False) if size > 1]
+            long = [dim for dim, size in zip(rest, sizes, strict=False) if size > 1]
             apart = ", ".join([*long, f"{last} % 2", f"{last} // 2"])
             layout = f"{', '.join([*rest, last])} -> {apart}"
             sch = sch.transform_layout(border, buffer, layout).transform_block_layout(
@@ -160,7 +160,7 @@ def in_strips(sch: Draft, name: str, target: Target) -> tuple[Draft, str]:
 
 def borders_of(sch: Draft, name: str) -> list[str]:
     """The blocks that copy what windows read, with a border around it."""
-    return [each for each in sch.producers(name) if is_elementwise(sch, each)]
+    return [block for block in sch.producers(name) if is_elementwise(sch, block)]
 
 
 def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft:
@@ -168,12 +168,12 @@ def with_neighbours(sch: Draft, name: str, outer: list[str], near: str) -> Draft
     for border in borders_of(sch, name):
         sch = attempt(sch, "compute_at", border, near) if near else sch
         sch = attempt(sch, "vectorize", sch.loops(border)[-1])
-        own = [each for each in sch.loops(border) if each not in sch.loops(name)]
-        sch = sch.unrolled([each for each in own[-2:-1] if sch.extent(border, each) == 2])
-    for after in [each for each in sch.consumers(name) if is_elementwise(sch, each)]:
+        inner = [item for item in sch.loops(border) if item not in sch.loops(name)]
+        sch = sch.unrolled([item for item in inner[-2:-1] if sch.extent(border, item) == 2])
+    for after in [item for item in sch.consumers(name) if is_elementwise(sch, item)]:
         sch = attempt(sch, "reverse_compute_at", after, outer[-1]) if outer else sch
         sch = attempt(sch, "vectorize", sch.loops(after)[-1])
-        around, own = sch.loops(after)[: len(outer)], sch.loops(after)[len(outer) : -1]
-        few = around == outer and sch.iterations(after, own) <= SUMS
-        sch = sch.unrolled(own if few else [])
+        around, inner = sch.loops(after)[: len(outer)], sch.loops(after)[len(outer) : -1]
+        few = around == outer and sch.iterations(after, inner) <= SUMS
+        sch = sch.unrolled(inner if few else [])
     return sch

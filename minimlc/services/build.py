@@ -98,7 +98,7 @@ class Request(NamedTuple):
     caches: Caches
 
     def library(self, module: IRModule, check: Pass = verify) -> Library:
-        """The library of a module, from the cache where that has it; else that is to `check`."""
+        """The library of a module, from the cache where it is there; else `check` verifies it."""
         if not self.is_repeatable or not _has_operators(module):
             return self.new_library(check(module))
         steps = _passes(default_pipeline, self.recipes, self.target, ())
@@ -108,13 +108,13 @@ class Request(NamedTuple):
 
     @collector_paused()
     def instance(self, module: IRModule) -> Library:
-        """The library of an instance, which is verified."""
+        """The library of an instance, which is verified already."""
         return self.library(module, lambda mod: mod)
 
     def new_library(self, module: IRModule) -> Library:
         """The library of a module; instances of its symbolic functions are built as calls need
-        them: those of graph functions as modules of their own, of the functions as they were. So
-        what these call stays in the module, and its names are theirs alone.
+        them: for graph functions as separate modules, from the original functions. So the
+        functions that these call stay in the module, and their names are reserved.
         """
         families = {name: f for name, f in module.entries if is_family(f)}
         if not families:
@@ -150,8 +150,8 @@ class Request(NamedTuple):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether what was scheduled before is scheduled: what records say may change between two
-        builds, then nothing is taken as it was.
+        """Whether earlier schedules may be reused: not with a database, whose records may change
+        between two builds.
         """
         native = self.builder is _build_native and not self.check
         return native and self.pipeline is None and not self.tuned and sys.platform != "win32"
@@ -171,7 +171,7 @@ def _with_families(library: Library, others: Mapping[str, Node], module: IRModul
 
 
 def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModule:
-    """The other functions, and the instances that they call."""
+    """The module without its families, and with the instances that its other functions call."""
     rest: dict[str, Node] = {}
     for name, func in module.entries:
         if name not in families:
@@ -182,7 +182,7 @@ def _without_families(module: IRModule, families: Mapping[str, Node]) -> IRModul
 
 Functions = Mapping[str, Callable[..., Any]]
 Builder = Callable[[IRModule, Target, bool, bool], Library]
-"""What builds for a target: of a module, the target, and whether to check accesses and to cache."""
+"""The builder for a target: takes a module, the target, and whether to check accesses and cache."""
 
 _ENTERED: dict[str, Builder] = {}
 
@@ -199,11 +199,11 @@ def register_target(name: str, builder: Builder) -> None:
 
 
 HARDWARE = Hook[Callable[[Mapping[str, PrimFunc], Target], Target]]("hardware")
-"""What leaves out the features of this machine that do not work."""
+"""Hooks that take from a target the features of this machine that do not work."""
 
 
 def _builder(target: str) -> Builder:
-    """What builds for a target: LLVM is the first ring's, the others are in `targets`."""
+    """The builder for a target: LLVM's is here, the others are registered or in `targets`."""
     if target == "llvm":
         return _build_native
     if target in _ENTERED:
@@ -230,7 +230,7 @@ def _has_operators(module: IRModule) -> bool:
 def _passes(
     pipeline: Sequence[Any], scheduled: bool, target: Target, tuned: Sequence[Pass]
 ) -> Sequence[Pass]:
-    """A pipeline with what schedules functions: by records, by recipes for the target, neither."""
+    """A pipeline's passes; scheduling is by records, by recipes for the target, or left out."""
     steps: list[Pass] = []
     for step in pipeline:
         if step not in scheduling:
@@ -252,13 +252,13 @@ def use_database(database: Any) -> None:
 
 
 def _tuned(database: Any, target: Target) -> Sequence[Pass]:
-    """The pass that schedules by a database's records, or by those of the one in use."""
+    """The pass that schedules by the records of a database, else of the one in use."""
     chosen = [database] if database is not None else _USED
-    for each in chosen:
-        if not callable(getattr(each, "scheduled", None)):
-            why = f"database is a mlc.tune.Database, got {shown(each)}"
+    for item in chosen:
+        if not callable(getattr(item, "scheduled", None)):
+            why = f"database is a mlc.tune.Database, got {shown(item)}"
             raise BuildError(why, code="E505", hint='mlc.tune.Database("tuning.db")')
-    return [partial(each.scheduled, target=target) for each in chosen]
+    return [partial(item.scheduled, target=target) for item in chosen]
 
 
 def _build_native(
@@ -336,7 +336,7 @@ def _graph(
 def _native_sources(
     kernels: dict[str, PrimFunc], entries: Mapping[str, Plan], target: Target, check: bool
 ) -> dict[str, Callable[[], str]]:
-    """What writes the code to be read, with the functions' own names."""
+    """The writers of the code to be read, by language, with the functions' own names."""
 
     def units(apart: bool) -> list[Unit]:
         extra = entry_texts(entries, {name: name for name in kernels}, check)

@@ -28,15 +28,15 @@ Clock: TypeAlias = Callable[[Callable[..., Any], Sequence[np.ndarray]], float]
 """The seconds of a call of a function with some arguments."""
 
 Judge: TypeAlias = Callable[[Mapping[str, IRModule]], str | None]
-"""Who computes a piece best, of modules that have everybody's "main": "minimlc" comes first. None
-leaves the piece as it is, and undecided.
+"""The name of the best module for a piece; each has a candidate's "main", "minimlc" comes first.
+None leaves the piece as it is, and undecided.
 """
 
 
 class Piece(NamedTuple):
-    """What looks like `pattern` can be computed by the registered `functions`, of which those
-    count that are there; each is called with the values of `parts`, then with the output. Of
-    attributes that the pattern does not name, a function is told nothing: it must name all.
+    """A pattern, and the registered `functions` that can compute its matches; missing ones are
+    skipped. A function is called with the values of `parts`, then with the output, and without
+    attributes: the pattern must name them all.
     """
 
     pattern: Pattern
@@ -47,8 +47,8 @@ class Piece(NamedTuple):
 def _linear_by_numpy(x: np.ndarray, w: np.ndarray, *rest: np.ndarray) -> None:
     *bias, out = rest
     np.matmul(x, w.T, out=out)
-    for each in bias:
-        np.add(out, each, out=out)
+    for term in bias:
+        np.add(out, term, out=out)
 
 
 register_func("numpy.matmul", lambda x, w, out: np.matmul(x, w, out=out))
@@ -96,10 +96,10 @@ def dispatch(
 
         lv = R.matmul(x, w)    -->    lv = R.call_dps_packed("numpy.matmul", (x, w), ...)
 
-    Each candidate is built as a function of its own for the piece's very shapes and constants, and
+    Each candidate is built as a separate function for the piece's very shapes and constants, and
     called with random inputs: results must agree (`CompileError` E235 otherwise), then the fastest
     by `clock` is taken, once for all pieces that are alike. Pieces of symbolic sizes stay. The
-    module's attribute "dispatch" says what was chosen; `choices`, such as `chosen(mod)` of another
+    module's attribute "dispatch" records the choices; `choices`, such as `chosen(mod)` of another
     time, are taken over unmeasured. A `judge` chooses in another way, and looks at values itself,
     as a search on workers does.
 
@@ -142,12 +142,12 @@ def dispatch(
 
 
 def chosen(mod: IRModule) -> dict[str, str]:
-    """Who computes which piece, as `dispatch` noted it: a registered function, or "minimlc"."""
+    """The choice for each piece, as `dispatch` noted it: a registered function, or "minimlc"."""
     return dict(dict(mod.attrs).get(RECORD, ()))  # type: ignore[call-overload]
 
 
 def fastest(modules: Mapping[str, IRModule], clock: Clock = seconds) -> str:
-    """Whose function is the fastest here, of random inputs; all must compute the same."""
+    """The module whose function is the fastest here on random inputs; all must compute the same."""
     random = np.random.default_rng(0)
     params = modules[OURS]["main"].params  # type: ignore[attr-defined]
     arrays = [random.standard_normal(param.shape).astype(to_numpy(param.dtype)) for param in params]
@@ -164,7 +164,7 @@ def fastest(modules: Mapping[str, IRModule], clock: Clock = seconds) -> str:
 
 def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
     """Refuse a function that computes something else: more than half the digits must be right."""
-    a, b = (each.astype(np.float64) for each in (result, expected))
+    a, b = (array.astype(np.float64) for array in (result, expected))
     digits = ml_dtypes.finfo(expected.dtype).eps ** 0.5 if expected.dtype.kind in "fV" else 0
     if np.abs(a - b).max(initial=0.0) > digits * np.abs(b).max(initial=0.0):
         why = f'dispatch: "{name}" computes something else than the operators it would stand for'
@@ -173,14 +173,14 @@ def _check(name: str, result: np.ndarray, expected: np.ndarray) -> None:
 
 
 def _alone(piece: Piece, args: Sequence[Expr], name: str) -> IRModule:
-    """A module that has `name` compute a piece of such arguments; constants stay what they are."""
+    """A module in which `name` computes a piece of such arguments; constants stay constants."""
     builder = BlockBuilder()
-    own = [a if isinstance(a, Constant) else Var(f"x{n}", a.type) for n, a in enumerate(args)]
-    parts = dict(zip(piece.parts, own, strict=True))
+    inputs = [a if isinstance(a, Constant) else Var(f"x{n}", a.type) for n, a in enumerate(args)]
+    parts = dict(zip(piece.parts, inputs, strict=True))
     match = Match(piece.pattern, parts, Surroundings(lambda _: None, {}))
     value = piece.pattern.build(match)
-    with builder.function("main", [arg for arg in own if isinstance(arg, Var)]):
-        result = builder.emit(value if name == OURS else _by_library(name, own, value))
+    with builder.function("main", [arg for arg in inputs if isinstance(arg, Var)]):
+        result = builder.emit(value if name == OURS else _by_library(name, inputs, value))
         builder.emit_func_output(result)
     return builder.get()
 

@@ -1,4 +1,4 @@
-"""What an error's code means: `mlc.explain("E104")` opens its page.
+"""The meaning of error codes: `mlc.explain("E104")` opens its page.
 
 The pages are `docs/errors/` in the repository; an installation holds them in the package.
 """
@@ -22,7 +22,7 @@ class Page(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What the code means, in one line."""
+        """The meaning of the code, in one line."""
         return self.text.split("\n", 1)[0].removeprefix(f"# {self.code}:").strip("# ")
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Page(NamedTuple):
 
 
 def _below(text: str) -> str:
-    """Markdown whose headings rank below those of the notebook that shows it."""
+    """Markdown whose headings rank below the headings of the notebook that shows it."""
     parts = text.split("```")
     outside = (re.sub(r"^#", "####", part, flags=re.M) for part in parts[::2])
     parts[::2] = outside

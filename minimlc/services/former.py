@@ -39,7 +39,7 @@ PLACES = {
 
 
 def new_name(name: str) -> str | None:
-    """What a module that has moved is called now; None for any other name."""
+    """The current name of a module that has moved; None for any other name."""
     old = name.removeprefix("minimlc.")
     package, _, last = old.rpartition(".")
     if old in PLACES:

@@ -38,14 +38,14 @@ from minimlc.loops.values.errors import ScheduleError
 from minimlc.loops.values.module import IRModule
 
 Choices = tuple[Sequence[Any], Sequence[float] | None]
-"""What may be drawn, the usual first, and each one's weight; of None, all are alike."""
+"""The values to draw from, the usual first, and their weights; None weighs all alike."""
 
 MOST_PARTS = 8
-"""Loops that a tile has at the most."""
+"""The most loops of a tile."""
 
 
 def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
-    """Enters what has these choices as a step of traces and a method of `Schedule`."""
+    """Enter a function of choices as a step of traces and a method of `Schedule`."""
     name = choices.__name__
 
     def possible(func: PrimFunc, *args: Any, **options: Any) -> Choices:
@@ -65,10 +65,10 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
             raise ScheduleError(why, code="E162", hint="without a decision, it takes the first")
         return Decided(func, chosen)
 
-    own = inspect.signature(choices)
+    form = inspect.signature(choices)
     last = inspect.Parameter("decision", inspect.Parameter.KEYWORD_ONLY, default=None)
-    parameters = [*own.parameters.values(), last.replace(annotation=object)]
-    decided.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    parameters = [*form.parameters.values(), last.replace(annotation=object)]
+    decided.__signature__ = form.replace(parameters=parameters)  # type: ignore[attr-defined]
     SAMPLES[name] = decided
 
     @wraps(choices)
@@ -81,7 +81,7 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
         return after, after.trace[-1][1]["decision"]
 
     first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    method.__signature__ = own.replace(  # type: ignore[attr-defined]
+    method.__signature__ = form.replace(  # type: ignore[attr-defined]
         parameters=[first, *parameters[1:]], return_annotation=tuple[Schedule, Any]
     )
     setattr(Schedule, name, method)
@@ -89,13 +89,13 @@ def sample(choices: Callable[..., Choices]) -> Callable[..., Choices]:
 
 
 def _drawn(sch: Schedule, label: str, choices: Choices) -> Any:
-    """What a schedule decides: as it is told, else by its key."""
+    """A schedule's decision: as it was given, else by its key, else the first choice."""
     among, weights = choices
     chance = sch.chance or Chance()
     if label in chance.decisions:
-        told = frozen(chance.decisions[label])
-        if chance.strict or told in among:
-            return told
+        given = frozen(chance.decisions[label])
+        if chance.strict or given in among:
+            return given
     if chance.key is None:
         return among[0]
     sums = [*accumulate(weights or [1.0] * len(among))]

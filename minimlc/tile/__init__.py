@@ -1,4 +1,4 @@
-"""Tile programs: what one program does to blocks of elements, for each program of a grid.
+"""Tile programs: the work of one program on blocks of elements, for each program of a grid.
 
     from minimlc.script import T, tile
 

@@ -32,8 +32,8 @@ At = Callable[[Place], Sequence[Expr]]
 
 class Tiles(Reader):
     """Reads one tile program. `programs` are the variables of the `grid`; `allocs` the buffers of
-    tiles, `changing` those of names to which suites around give new values; `stmts` are those of
-    the suite that is read, `here` the statement.
+    tiles, `changing` the buffers of names that suites around assign anew; `stmts` has the
+    statements of the suite that is read, `here` is the current one.
     """
 
     language = TILE
@@ -128,7 +128,7 @@ class Tiles(Reader):
         self.stmts.append(nest(loops, value.shape, self.placed(block, self.here)))
 
     def fresh(self, name: str, shape: Shape, dtype: str) -> Buffer:
-        """A buffer of the program's own."""
+        """A new buffer of the program."""
         buffer = Buffer(self.unique.take(name), shape, dtype)
         self.allocs.append(buffer)
         return buffer
@@ -140,21 +140,21 @@ class Tiles(Reader):
         return tile_of(buffer)
 
     def store(self, to: Tile, value: Any, mask: Any = None, kind: str = "S", op: str = "") -> None:
-        """Writes elements; what their values need of others in the buffer is read before."""
+        """Write elements; other elements of the buffer that their values need are read before."""
         place = [Var(f"i{axis}") for axis in range(len(to.shape))]
-        own = to.at(place)
+        cell = to.at(place)
 
         def apart(part: Any) -> Any:
             loads = nodes_of(as_expr(spread(part, place)), Load)
-            others = [load for load in loads if load.buffer is own.buffer]
-            same = all(structural_equal(load, own) for load in others)
-            return part if same and not (others and op) else self.kept(part, own.buffer.name)
+            others = [load for load in loads if load.buffer is cell.buffer]
+            same = all(structural_equal(load, cell) for load in others)
+            return part if same and not (others and op) else self.kept(part, cell.buffer.name)
 
         new, mask = apart(value), None if mask is None else apart(mask)
         whole = Tile(to.shape, lambda at: as_expr(spread(new, at)))
-        indirect = any(nodes_of(index, Load) for index in own.indices)
-        kinds = ("O" if indirect else kind) * len(place)  # lanes may meet where data say
-        self.emit(own.buffer, whole, lambda at: to.at(at).indices, kinds, op, mask, bool(op))
+        indirect = any(nodes_of(index, Load) for index in cell.indices)
+        kinds = ("O" if indirect else kind) * len(place)  # lanes may meet at indices from data
+        self.emit(cell.buffer, whole, lambda at: to.at(at).indices, kinds, op, mask, bool(op))
 
     def assign(self, node: ast.stmt, target: ast.expr, value: Any) -> None:
         """`target = value`. A name has a buffer to itself."""
@@ -182,10 +182,10 @@ class Tiles(Reader):
         """Indented suites. Names that they bind end with them; those from before that get new
         values keep them in buffers.
         """
-        own = {name for name, value in self.scope.items() if not isinstance(value, Buffer)}
+        local = {name for name, value in self.scope.items() if not isinstance(value, Buffer)}
         names = (part for part in ast.walk(node) if isinstance(part, ast.Name))
         stored = {part.id for part in names if isinstance(part.ctx, ast.Store)}
-        known = sorted((stored & own) - bound.keys())
+        known = sorted((stored & local) - bound.keys())
         for name in known:
             tile = tile_of(self.scope[name])
             self.scope[name] = tile if tile.buffer else self.kept(tile, name)
@@ -216,7 +216,7 @@ def nest(loops: Sequence[Var], sizes: Sequence[int], body: Stmt, note: str = "")
 
 
 def dot(reader: Tiles, node: ast.expr, left: Any, right: Any) -> Tile:
-    """The product of two matrices. What is not in memory as it is gets computed once."""
+    """The product of two matrices. An operand that is not in memory is computed once."""
     a, b = tile_of(left), tile_of(right)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.shape[1] != b.shape[0]:
         why = f"no product of {a.shape} and {b.shape}"

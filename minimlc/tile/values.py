@@ -17,7 +17,7 @@ Place = Sequence[Expr]
 @dataclass(frozen=True)
 class Tile:
     """One element for each place in a shape: `at(place)` is the element's expression. `buffer` is
-    what holds them all, in order, if that is so.
+    the one that holds them all, in order, if any.
     """
 
     shape: Shape
@@ -40,7 +40,7 @@ class Tile:
         return bool(nodes_of(self.element, Load))
 
     def reshaped(self, *added: bool) -> "Tile":
-        """`self[:, None]`: a side of 1 where `added` says so."""
+        """`self[:, None]`: a side of 1 where `added` is true."""
         sides = iter(self.shape)
         shape = tuple(1 if new else next(sides) for new in added)
         kept = [axis for axis, new in enumerate(added) if not new]
@@ -52,7 +52,7 @@ class Elements(Tile):
 
 
 def tile_of(value: Any) -> Tile:
-    """A tile, what a buffer holds as one, or a number, which is one of shape ()."""
+    """A tile: itself, the elements of a buffer, or a number as one of shape ()."""
     if isinstance(value, Buffer):
         return Tile(value.shape, lambda place: Load(value, tuple(place)), value)
     return value if isinstance(value, Tile) else Tile((), lambda _: as_expr(value))
@@ -73,8 +73,8 @@ def spread(value: Any, place: Place) -> Any:
     """The element of a tile at a place of a larger one; a number is the same everywhere."""
     if not isinstance(value, Tile):
         return value
-    own = place[len(place) - len(value.shape) :]
-    sides = zip(value.shape, own, strict=True)
+    tail = place[len(place) - len(value.shape) :]
+    sides = zip(value.shape, tail, strict=True)
     return value.at([index(0) if side == 1 else part for side, part in sides])
 
 

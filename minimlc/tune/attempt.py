@@ -1,4 +1,4 @@
-"""One candidate, from its text to its times: what a process of its own runs."""
+"""One candidate, from its text to its times, in a separate process."""
 
 import contextlib
 import functools
@@ -40,21 +40,21 @@ except ImportError:  # Windows: timings there do not wait for each other
 Arrays = list[np.ndarray]
 Known = tuple[Arrays, Arrays]
 EXPECTED_TIMES = 20
-"""How many times as long as a candidate may run, the unscheduled program may."""
+"""The factor by which the unscheduled program may run longer than a candidate."""
 
 STAGES = {2: 2.0, 4: 1.4, 6: 1.2}
-"""Successive halving: whose fastest of so many samples takes longer than so many times the best
-score so far gets no more.
+"""Successive halving: a candidate whose fastest of so many samples takes longer than so many times
+the best score so far gets no more.
 """
 MOST_SAMPLES = 12
 SAMPLE_SECONDS = 2e-3
-"""A sample is of as many calls as take about this long."""
+"""The approximate length of a sample, which sets its number of calls."""
 REFERENCE_CALLS = 8
-"""A sample of the reference kernel is of so many calls: one to two milliseconds."""
+"""The number of calls in a sample of the reference kernel: one to two milliseconds."""
 
 FOREIGN = ("positive", "large")
-"""Kinds of arguments, besides ordinary ones, on which a library's routine computes the same: of a
-schedule the steps are proven.
+"""Kinds of arguments, besides ordinary ones, on which a library's routine is compared: the steps
+of a schedule are proven.
 """
 
 PAGE = 4096
@@ -65,7 +65,7 @@ def main(A: T.Buffer((1024,), "float32"), B: T.Buffer((1024,), "float32")):
         for i_1 in T.vectorized(64):
             B[i_0 * 64 + i_1] = B[i_0 * 64 + i_1] * T.float32(0.5) + A[i_0 * 64 + i_1]
 """
-"""What is timed between a candidate's samples: arithmetic on arrays that every cache holds."""
+"""The kernel timed between a candidate's samples: arithmetic on arrays that every cache holds."""
 
 
 @functools.cache
@@ -102,7 +102,7 @@ def _placed(array: np.ndarray) -> np.ndarray:
 
 
 def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tell: Tell) -> Result:
-    """What comes of a candidate. `folder` keeps what its unscheduled program computes; `seconds`
+    """The result of a candidate. `folder` keeps the results of its unscheduled program; `seconds`
     is the limit of a run, `best` the best score so far (see `STAGES`). Parameters that are noted as
     constants are packed before, as `build` does it for a model.
     """
@@ -120,7 +120,7 @@ def attempt(candidate: Candidate, folder: Path, seconds: float, best: float, tel
         if missing := missing_features(target):
             return answer("build", message=f"this CPU lacks {', '.join(missing)}")
         noted: Any = () if library else dict(plain.attrs).get(CONSTANTS, ())
-        fixed = frozenset(n for n, each in enumerate(plain.params) if each.name in noted)
+        fixed = frozenset(n for n, param in enumerate(plain.params) if param.name in noted)
         func, copies = packed(sch.func, fixed, {})
         alone = _alone(func)
         call = get_function(library) if library else build(alone, target, cache=False)["main"]
@@ -156,9 +156,9 @@ def _alone(func: PrimFunc) -> IRModule:
 
 def _wrong(func: PrimFunc, fixed: frozenset[int], expected: Arrays, got: Arrays) -> str:
     """The first element that is wrong, in words, of parameters that are not `fixed`."""
-    own = [n for n in range(len(got)) if n not in fixed]
-    params = [func.params[n] for n in own]
-    means, values = ([arrays[n] for n in own] for arrays in (expected, got))
+    checked = [n for n in range(len(got)) if n not in fixed]
+    params = [func.params[n] for n in checked]
+    means, values = ([arrays[n] for n in checked] for arrays in (expected, got))
     return first_difference(params, means, values, _tolerance(func))
 
 
@@ -168,14 +168,14 @@ def _tolerance(func: PrimFunc) -> dict[str, float]:
     below four times that for all of many elements (N. Higham, T. Mary, SIAM J. Sci. Comput. 41,
     2019, theorem 2.4). A schedule changes nothing else but products fused into sums.
     """
-    sums = [[it.extent for it in each.iters if it.kind == "R"] for each in blocks_in(func.body)]
+    sums = [[it.extent for it in block.iters if it.kind == "R"] for block in blocks_in(func.body)]
     terms = max(map(prod, sums), default=1)
     wide = {"float64": 2.0**-52, "float32": 2.0**-23}
     return {key: max(it, 4 * terms**0.5 * wide.get(key, 0)) for key, it in TOLERANCE.items()}
 
 
 def _known(func: PrimFunc, kind: str, folder: Path, seconds: float, tell: Tell) -> Known:
-    """Random arguments of a function and what it makes of them, computed once for a folder."""
+    """Random arguments of a function and its results for them, computed once for a folder."""
     name = hashlib.blake2b(_alone(func).script().encode(), digest_size=16).hexdigest()
     path = folder / f"{name}.{kind}.arrays"
     arguments = inputs(func, kind)

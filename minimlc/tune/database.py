@@ -1,4 +1,4 @@
-"""The database: what was measured, in one SQLite file that many processes read and write."""
+"""The database: results of measurements, in one SQLite file that many processes read and write."""
 
 import hashlib
 import json
@@ -37,7 +37,7 @@ SQLITE = b"SQLite format 3\0"
 LONGEST = 1e6  # seconds to wait that SQLite can count
 
 APPLICATION, VERSION = 0x6D6C6364, 1
-"""What the file says it is: SQLite's `application_id`, and the version of these tables."""
+"""The identity of the file: SQLite's `application_id`, and the version of these tables."""
 
 TABLES = """
 create table workloads (
@@ -64,7 +64,7 @@ JOINED = f"select {COLUMNS} from records join workloads on workload = id"
 
 
 class Record(NamedTuple):
-    """What was tried, and what came of it."""
+    """A candidate, and its result."""
 
     candidate: Candidate
     result: Result
@@ -116,7 +116,7 @@ class Database:
 
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each use: threads and forks share none."""
+        """A new connection for each use: threads and forks share none."""
         try:
             there = self.path.exists()
             fixed = there and not all(os.access(p, os.W_OK) for p in (self.path, self.path.parent))
@@ -136,8 +136,8 @@ class Database:
             connection.execute("commit")
 
     def add(self, mod: IRModule, func: str, candidate: Candidate, result: Result) -> None:
-        """Keep what came of a candidate for the function `func` of a module. A record that is there
-        already is kept once.
+        """Keep the result of a candidate for the function `func` of a module. A record that is
+        there already is kept once.
         """
         if not isinstance(candidate, Candidate) or not isinstance(result, Result):
             raise _unlike("what is kept is a Candidate and a Result", (candidate, result))
@@ -148,14 +148,14 @@ class Database:
     def records(
         self, mod: IRModule, func: str, target: str | Target | None = None, host: str | None = None
     ) -> list[Record]:
-        """What this version recorded for a function, in the order of recording; for one target and
-        one host, where they are given.
+        """The records of this version for a function, in the order of recording; for one target
+        and one host, where they are given.
         """
         name = target_text(target) if isinstance(target, Target) else target
         return [
-            each
-            for _, each in self._read(self._rows(mod, func))
-            if name in (None, each.candidate.target) and host in (None, each.result.host)
+            record
+            for _, record in self._read(self._rows(mod, func))
+            if name in (None, record.candidate.target) and host in (None, record.result.host)
         ]
 
     def best(
@@ -166,10 +166,10 @@ class Database:
         there is none.
         """
         groups: dict[tuple[str, str], list[Record]] = {}
-        for each in self.records(mod, func, target, host or this_host()):
-            if each.result.kind == "ok" and not each.candidate.library:
-                groups.setdefault((each.candidate.mod, each.candidate.trace), []).append(each)
-        return min(map(_middle, groups.values()), key=lambda each: each.result.score, default=None)
+        for item in self.records(mod, func, target, host or this_host()):
+            if item.result.kind == "ok" and not item.candidate.library:
+                groups.setdefault((item.candidate.mod, item.candidate.trace), []).append(item)
+        return min(map(_middle, groups.values()), key=lambda item: item.result.score, default=None)
 
     def _rows(self, mod: IRModule, func: str) -> list[tuple]:
         """The rows of records of the same program, whatever its parts are called."""
@@ -227,8 +227,8 @@ class Database:
         with self._connection() as connection:
             rows = connection.execute(f"{JOINED} order by number").fetchall()
         lines = [
-            {"version": version, "candidate": asdict(each.candidate), "result": asdict(each.result)}
-            for version, each in self._read(rows)
+            {"version": version, "candidate": asdict(item.candidate), "result": asdict(item.result)}
+            for version, item in self._read(rows)
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         try:
@@ -255,13 +255,13 @@ class Database:
                 why = str(error).partition("\n")[0][:200] or type(error).__name__
                 warnings.warn(f"{path}, line {number} was skipped: {why}", stacklevel=2)
         with self._transaction() as connection:
-            for each in read:
-                _insert(connection, *each)
+            for record in read:
+                _insert(connection, *record)
         return len(read)
 
 
 def _plain(func: Any) -> PrimFunc:
-    """A function without its attributes: they say how it is built, not what it computes."""
+    """A function without its attributes: they affect how it is built, not what it computes."""
     if not isinstance(func, PrimFunc):
         raise TuneError(f"a {type(func).__name__} is not measured by itself", code="E902")
     return replace(func, attrs=())
@@ -295,7 +295,7 @@ def _version() -> str:
 
 def _middle(group: list[Record]) -> Record:
     """The record with the median score."""
-    return sorted(group, key=lambda each: each.result.score)[len(group) // 2]
+    return sorted(group, key=lambda record: record.result.score)[len(group) // 2]
 
 
 def _line(text: str) -> tuple[str, Candidate, Result, str]:

@@ -1,4 +1,4 @@
-"""What a scheduled program asks of a machine, in some numbers that a cost model learns from.
+"""Demands of a scheduled program on a machine, as numbers that a cost model learns from.
 
 They are read off its loops and accesses, without running or lowering it. Where data is reused, and
 what of it a cache keeps in between, is estimated by footprints: an access moves with some of the
@@ -142,14 +142,14 @@ Parts = tuple[tuple[Access, int], ...]
 
 def _works(func: PrimFunc) -> Iterator[tuple[Store, tuple[For, ...], Parts]]:
     """The function's stores, the loops around each, and its accesses. Loops around all uses of a
-    buffer of its own do not move it: each of their iterations uses the same place again.
+    local buffer do not move it: each of their iterations uses the same place again.
     """
     together: dict[Store, list[Access]] = defaultdict(list)
     items = accesses(func)
     common: dict[Buffer, tuple[For, ...]] = {}
-    own = set(func.allocs)
+    local = set(func.allocs)
     for item in items:
-        if item.buffer in own:
+        if item.buffer in local:
             first = common.setdefault(item.buffer, item.loops)
             if first != item.loops:
                 same = item._replace(loops=first)
@@ -308,7 +308,7 @@ def _size(buffer: Buffer) -> int:
 
 
 def _operations(value: Expr) -> int:
-    """Operations on elements in a value, without those of its indices."""
+    """Operations on elements in a value, without its indices."""
     match value:
         case Load():
             return 0
@@ -318,8 +318,8 @@ def _operations(value: Expr) -> int:
         ):
             return 1 + _operations(a) + _operations(b) + _operations(c)
         case Binary(op=op, a=a, b=b):
-            own = 1 if op in ("+", "-", "*", "min", "max") else SLOW
-            return own + _operations(a) + _operations(b)
+            cost = 1 if op in ("+", "-", "*", "min", "max") else SLOW
+            return cost + _operations(a) + _operations(b)
         case _:  # other nodes: variables and constants have no parts, functions are slow
             parts = [part for part in children(value) if isinstance(part, Expr)]
             return (SLOW // 2 if parts else 0) + sum(map(_operations, parts))

@@ -1,5 +1,5 @@
 """Measurement: candidates run in workers, one timing at a time, and never end more than a trial;
-and whether the arguments of what measures are of the right kind.
+and checks of the arguments of searches and runners.
 """
 
 import atexit
@@ -46,7 +46,7 @@ FOLDERS = re.compile("tune-([0-9]{1,9})-[a-z0-9_]{8}")
 
 @cache
 def _folder(process: int) -> Path:
-    """A folder of this process's, in one of this user's that all processes share."""
+    """This process's folder, in a folder of this user that all processes share."""
     shared = own_folder(make=True) or Path(tempfile.mkdtemp(prefix="minimlc-"))
     for left in shared.iterdir():  # by processes that were killed
         name = FOLDERS.fullmatch(left.name)
@@ -72,14 +72,14 @@ Running = deque[tuple[Candidate, Future[str]]]
 
 
 class Measures(Protocol):
-    """What times candidates: `tune.Runner`, or anything with this method."""
+    """A timer of candidates: `tune.Runner`, or anything with this method."""
 
     def submit(self, candidates: Sequence[Candidate]) -> Iterator[Result]:
         """The candidates' results, in their order."""
 
 
 class Runner:
-    """Measures candidates, each in a process of its own within limits.
+    """Measures candidates, each in a separate process within limits.
 
         with Runner(workers=2) as runner:
             for result in runner.submit(candidates): ...
@@ -112,7 +112,7 @@ class Runner:
 
     @property
     def host(self) -> str | None:
-        """The machine that measures; an executor may have several, then each result says it."""
+        """The machine that measures; None of an executor, which may use several."""
         return this_host() if self._pool else None
 
     def __enter__(self) -> "Runner":
@@ -154,9 +154,9 @@ class Runner:
     def _started(self, candidate: Candidate) -> "Future[str]":
         best = self._best.get(_workload(candidate), {})
         unit = {"candidate": json.loads(candidate.to_json()), "best": best, **self._limits}
-        own = [self._pool] if self._pool else []
+        pools = [self._pool] if self._pool else []
         try:
-            return self._executor.submit(run_unit, json.dumps(unit), *own)
+            return self._executor.submit(run_unit, json.dumps(unit), *pools)
         except Exception as error:
             why = f"the executor takes no more work: {type(error).__name__}: {error}"
             raise TuneError(why, code="E904", hint="mlc.tune.Runner(workers=2)") from error
@@ -164,7 +164,7 @@ class Runner:
     def _noted(self, candidate: Candidate, future: "Future[str]") -> Result:
         try:
             result = Result.from_json(future.result())
-        except Exception as error:  # whatever an executor says of a lost worker
+        except Exception as error:  # whatever an executor raises for a lost worker
             return Result("crash", message=f"the worker was lost: {type(error).__name__}: {error}")
         if result.kind == "ok" and not candidate.library:
             best = self._best.setdefault(_workload(candidate), {})
@@ -193,7 +193,7 @@ def measuring(runner: Measures | None) -> AbstractContextManager[Measures]:
 def check_arguments(
     trials: Any, runner: Any, database: Any, seconds: Any, **functions: Any
 ) -> None:
-    """`TuneError` for arguments of a search that are none."""
+    """Raise `TuneError` for arguments of a search that are of the wrong kind."""
     hint = "mlc.tune.search(mod, trials=64)"
     check_above_zero(hint, trials=trials)
     if seconds not in (None, inf):
@@ -204,17 +204,17 @@ def check_arguments(
         **{name: (value, ("__call__",), "a function") for name, value in functions.items()},
     }
     for name, (value, methods, kind) in wanted.items():
-        if value is not None and not all(callable(getattr(value, each, None)) for each in methods):
+        if value is not None and not all(callable(getattr(value, attr, None)) for attr in methods):
             raise TuneError(f"{name} is {kind}, got {shown(value)}", code="E902", hint=hint)
 
 
 def check_libraries(names: Any) -> list[str]:
     """Names of libraries' functions; `TuneError` for what no worker could know, E614 for others."""
-    each = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
-    if strange := [n for n in each if not str(n).startswith(("numpy.", "torch."))]:
+    asked = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
+    if strange := [n for n in asked if not str(n).startswith(("numpy.", "torch."))]:
         why = f"libraries are functions of numpy's or torch's, got {shown(strange[0])}"
         raise TuneError(why, code="E902", hint='libraries=["numpy.matmul"]')
-    return [name for name in each if get_function(name)]  # type: ignore[truthy-function]
+    return [name for name in asked if get_function(name)]  # type: ignore[truthy-function]
 
 
 def check_above_zero(hint: str, kind: Any = int, **values: Any) -> None:

@@ -1,4 +1,4 @@
-"""A cost model: how long a program takes, learned from those that were measured.
+"""A cost model: the time of a program, learned from measurements of others.
 
 It starts from the analytical model's estimate and learns by what factor that is off. Boosted trees
 learn it (scikit-learn's, or xgboost's where it is installed); of few measurements, or without
@@ -36,8 +36,8 @@ def estimated(features: np.ndarray) -> np.ndarray:
 def learned(features: np.ndarray, times: np.ndarray, kind: str = "") -> Predict:
     """A model of the binary logarithms `times`, float64 of shape (programs,), of finite numbers.
 
-    `kind` is "trees", "xgboost" or "ridge"; by default, the best for so many measurements of what
-    is installed. The same data gives the same model. Raises `CompileError` for another kind.
+    `kind` is "trees", "xgboost" or "ridge"; by default, the best installed one for so many
+    measurements. The same data gives the same model. Raises `CompileError` for another kind.
     """
     kind = kind or _usual(len(times))
     if kind not in KINDS:

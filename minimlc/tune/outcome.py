@@ -1,4 +1,4 @@
-"""What a search came to: its trials, and which of them is the best."""
+"""The outcome of a search: its trials, and which of them is the best."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from minimlc.tune.spaces import Program
 
 WORTH = 1.02  # times as fast as the default: less is chance
 UNCONFIRMED = 1.05  # the same of a program that was not measured again
-NEEDS = "mlc.build(mod, target)  # says what a target needs"
+NEEDS = "mlc.build(mod, target)  # reports what a target needs"
 SAVED = 1e-6  # seconds that a call is shorter: where arrays lie decides about less
 
 
@@ -35,10 +35,10 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search came to. `stopped`: by "trials", "time", "noise", "space", "interrupt", or
-    "failure": what the program computes was not to be had. Its
-    first program is the `default`: a recipe's, or that of a space of one's own. `again` has what
-    was measured at the end: some trials, by number, and library routines, by name.
+    """The outcome of a search. `stopped`: by "trials", "time", "noise", "space", "interrupt", or
+    "failure": the unscheduled program gave no results. The first program is
+    the `default`: a recipe's, or that of a space of one's own. `again` has the results at the end:
+    of some trials, by number, and of library routines, by name.
     """
 
     records: tuple[Trial, ...]
@@ -95,7 +95,7 @@ class Tuned:
         head = f"{name}: {len(self.records)} trials, stopped by {self.stopped}"
         trials = "; ".join(filter(None, (head, failures(self.records))))
         others = [
-            (name, each[-1].kind) for name, each in self.again.items() if isinstance(name, str)
+            (name, runs[-1].kind) for name, runs in self.again.items() if isinstance(name, str)
         ]
         rest = "".join(f"; {name}: {kind}" for name, kind in others if kind != "ok")
         rest += f"; {self.library} is faster" if self.library else ""
@@ -132,7 +132,7 @@ def failures(trials: Sequence[Trial]) -> str:
 
 
 def check_ran(trials: Sequence[Trial]) -> None:
-    """`TuneError` E909 where nothing of what was tried ran."""
+    """Raise `TuneError` E909 where no program ran."""
     if trials and not comparable(trials):
         first, why = trials[0].result, f"none of {len(trials)} programs ran ({failures(trials)})"
         larger = first.kind in ("timeout", "memory")
@@ -141,13 +141,13 @@ def check_ran(trials: Sequence[Trial]) -> None:
 
 
 def keep_trials(error: Exception, tuned: "Tuned") -> None:
-    """Note in an error that ends a search what the search came to before."""
+    """Note in an error that ends a search the outcome until then."""
     if tuned.records:
         error.tuned = tuned  # type: ignore[attr-defined]
         error.add_note(f"what {len(tuned.records)} trials before came to: error.tuned")
 
 
 def comparable(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that ran, on the host of the first of them: times of others are another thing."""
+    """The trials that ran, on the host of the first of them: times of other hosts differ."""
     ran = [trial for trial in trials if isfinite(trial.score)]
     return [trial for trial in ran if trial.result.host == ran[0].result.host]

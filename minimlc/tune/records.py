@@ -1,4 +1,4 @@
-"""What is tried and what came of it: plain data that crosses processes and hosts as JSON."""
+"""Candidates and their results: plain data that crosses processes and hosts as JSON."""
 
 import json
 import math
@@ -23,7 +23,7 @@ KINDS = {
     "processes": "it started processes",
     "output": "it wrote more output than it may",
 }
-"""What can come of a candidate."""
+"""Kinds of results, with their meaning."""
 
 
 SCORES = 1e-9, 1e9
@@ -54,7 +54,7 @@ class _Data:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """A record from what JSON text holds."""
+        """A record from parsed JSON."""
         known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
         if not isinstance(data, Mapping) or not set(data) <= set(known):
             raise _no_record(cls, f"expected the fields {', '.join(known)}, got {shown(data)}")
@@ -106,10 +106,10 @@ class Candidate(_Data):
 
 @dataclass(frozen=True)
 class Result(_Data):
-    """What came of a candidate: its `kind` is one of `KINDS`.
+    """The result of a candidate: its `kind` is one of `KINDS`.
 
     `seconds` are samples of one call, `reference` those of a fixed kernel taken in between, so that
-    a machine that slows down slows down both. `host` says on what machine: times of different
+    a machine that slows down slows down both. `host` names the machine: times of different
     hosts are never compared.
     """
 

@@ -46,16 +46,16 @@ CLOSE = 1.2  # times what the best takes: a library that takes longer is measure
 SEARCHED = 2 / 3  # of the time; the rest is for measuring the best again
 EARLIEST = 24  # trials before a search may stop by itself
 UNSCHEDULED = 'in the part "expected"'
-"""What a failure says that is not the candidate's own: the unscheduled program did not end well. It
+"""Part of the message of a failure that is not the candidate's: the unscheduled program failed. It
 is no record, as a runner with other limits may do better.
 """
 
 
 @dataclass
 class Search:
-    """A search under way, of programs of one function: where it measures them, what it remembers of
-    them, and what it came to. Of a database's records, those of `host` count, by default of the
-    machine where `runner` is.
+    """A search under way, of programs of one function: its runner, its memory, and its outcome
+    so far. Of a database's records, only `host`'s count, by default the ones of
+    the machine where `runner` is.
     """
 
     mod: IRModule
@@ -79,7 +79,7 @@ class Search:
 
     @property
     def tuned(self) -> Tuned:
-        """What it came to so far."""
+        """The outcome so far."""
         return Tuned(tuple(self.trials), self.stopped, self.again, self.first)
 
     def candidate(self, point: Program) -> Candidate:
@@ -87,7 +87,7 @@ class Search:
         return spaces.candidate(self.mod, self.func, self.target, point)
 
     def recorded(self) -> dict[str, list[Result]]:
-        """What the database has of the function, by trace, in the order of recording."""
+        """The database's results for the function, by trace, in the order of recording."""
         results: dict[str, list[Result]] = {}
         if self.database is not None:
             name, host = target_text(self.target), self.host or getattr(self.runner, "host", None)
@@ -158,7 +158,7 @@ class Search:
         numbers = np.random.Generator(np.random.Philox(key=[self.key, self.drawn]))
         children, most = self.children(numbers), len(self.pool) + enough
         drawn = (numbers.random() < AT_RANDOM for _ in repeat(None))
-        for point in self.points(({} if each else next(children, {}) for each in drawn), count):
+        for point in self.points(({} if anew else next(children, {}) for anew in drawn), count):
             self.family += 1
             others = spaces.siblings(self.space, self.mod, self.func, self.target, point)
             new = point, *filter(None, map(self._unknown, others))
@@ -204,7 +204,7 @@ class Search:
             return inf
         off = float(np.std([log2(trial.expected / trial.score) for trial in ok])) + 1e-6
         best = log2(min(trial.score for trial in comparable(self.trials)))
-        steps = [(best - float(each)) / off for each in expected]
+        steps = [(best - float(guess)) / off for guess in expected]
         gains = [
             off * (z * (1 + erf(z / sqrt(2))) / 2 + exp(-z * z / 2) / sqrt(2 * pi)) for z in steps
         ]
@@ -254,7 +254,7 @@ def search(
 
     `runner` measures them, by default a `Runner()` for this search. What `database` holds of this
     function is not measured again, and what is measured goes into it: an interrupted search (Ctrl-C
-    gives the best so far) goes on where it was. Of its records, those of `host` count, by default
+    gives the best so far) goes on where it was. Of its records, only `host`'s count, by default
     of the machine where `runner` is. With `stop`, it ends when less can be expected than the
     measurements' noise, and after `seconds`, of which the last third is for measuring the best few
     again. `strategy` is "evolution", "random", or "replay", which measures what the
@@ -264,7 +264,7 @@ def search(
     program, which is proven; the result's `library` is the one that is faster. Raises
     `ScheduleError` where the space makes no program without a key, `TuneError` E902 for an argument
     of another kind, E909 where nothing ran, `CompileError` E614 for an unknown library. Another
-    error, such as a fault of a space of one's own, has what the search came to as `error.tuned`.
+    error, such as a fault of a space of one's own, has the outcome so far as `error.tuned`.
     """
     check_arguments(trials, runner, database, seconds, space=space, observe=observe)
     end, last = ending(seconds, SEARCHED), ending(seconds)
@@ -304,7 +304,7 @@ def _beside_the_recipe(state: Search) -> None:
 
 
 def ending(seconds: float | None, share: float = 1.0) -> float:
-    """When a share of the time that a search may take is over."""
+    """The time when a share of the seconds that a search may take is over."""
     return inf if seconds is None else perf_counter() + share * seconds
 
 
@@ -322,10 +322,10 @@ def finals(state: Search, end: float = inf) -> dict[int | str, tuple[Result, ...
     tried |= {trial.number: trial.candidate for trial in ran}
     known, here, left = state.recorded(), ran[0].result.host, dict[int | str, list[Result]]()
     for at, one in tried.items():
-        own = [result for result in known.get(one.trace, []) if result.host == here]
+        found = [result for result in known.get(one.trace, []) if result.host == here]
         # Of a library, failures count no more: it may be installed by now. Of a program, the result
         # by which it was tried is no other.
-        left[at] = [each for each in own if each.kind == "ok"] if one.library else own[1:]
+        left[at] = [run for run in found if run.kind == "ok"] if one.library else found[1:]
     results: dict[int | str, tuple[Result, ...]] = {}
     for number in (*tried, *reversed(tried), *tried):
         if perf_counter() > end:

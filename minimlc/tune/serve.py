@@ -1,4 +1,4 @@
-"""What a measuring worker runs: `python -m minimlc.tune.serve`.
+"""The program of a measuring worker: `python -m minimlc.tune.serve`.
 
 It has imported the compiler and waits. On Linux each candidate gets a copy of it, which ends with
 whatever the candidate does; elsewhere a candidate that ends the process costs the next one a start.
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _measured(body: dict[str, Any], private: tuple[BinaryIO, ...]) -> str:
-    """What comes of a candidate, however it ends."""
+    """The result of a candidate as JSON, however it ends."""
     if sys.platform != "linux":
         return _result(body, lambda part, seconds: None)
     seconds = body["seconds"]
@@ -56,7 +56,7 @@ def _measured(body: dict[str, Any], private: tuple[BinaryIO, ...]) -> str:
 
 
 def _result(body: dict[str, Any], tell: Tell) -> str:
-    """What comes of a candidate, whatever it raises."""
+    """The result of a candidate as JSON, whatever it raises."""
     best, folder = body["best"].get(host(), inf), Path(body["folder"])
     try:
         candidate = Candidate.of(body["candidate"])

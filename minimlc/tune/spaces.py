@@ -26,8 +26,8 @@ from minimlc.tune.records import Candidate, TuneError, target_text
 Space = Callable[[Schedule], Schedule]
 
 LATE, SIBLINGS = 0.6, 16
-"""The share of its steps that a program has taken when it decides what is late; and how many
-programs at the most have all but that in common.
+"""The share of a program's steps from which on decisions are late; and how many programs at the
+most differ in late decisions only.
 """
 
 
@@ -53,7 +53,7 @@ def usual(target: Target) -> Space:
 def program(
     space: Space, mod: IRModule, func: str, target: Target, chance: Chance
 ) -> Program | None:
-    """What a space makes of a key and decisions; None where a step is not legal."""
+    """The program that a space makes of a key and decisions; None where a step is not legal."""
     try:
         return legal(space, mod, func, target, chance)
     except ScheduleError:
@@ -65,7 +65,7 @@ def program(
 
 @collector_paused()
 def legal(space: Space, mod: IRModule, func: str, target: Target, chance: Chance) -> Program:
-    """What a space makes of a key and decisions, or the refusal of a step that is not legal."""
+    """The program that a space makes of a key and decisions; an error where a step is illegal."""
     alone = IRModule.of({func: mod[func]})
     schedule = space(Draft.trusting(alone, func, chance))
     if not isinstance(schedule, Schedule) or schedule.history.steps[0].mod is not alone:
@@ -92,8 +92,8 @@ def siblings(
     for chosen in reversed([*product(*late.values())]):
         other = {**decisions, **dict(zip(late, chosen, strict=True))}
         chance = Chance(None, other, strict=False)
-        if other != decisions and (each := program(space, mod, func, target, chance)):
-            yield each
+        if other != decisions and (sibling := program(space, mod, func, target, chance)):
+            yield sibling
 
 
 def replayed(mod: IRModule, func: str, target: Target, trace: str) -> Program:

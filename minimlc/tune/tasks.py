@@ -28,7 +28,7 @@ LIBRARIES_BY_CLOCK = Hook[Any]("libraries")
 
 BEFORE = default_pipeline[: default_pipeline.index(recipes.apply)]
 AFTER = default_pipeline[len(BEFORE) + 1 :]
-"""What `build` does to a model before and after its functions are scheduled."""
+"""The passes of `build` on a model before and after its functions are scheduled."""
 
 LIBRARIES = 1 / 3  # of the time, at the most, in which libraries are compared with our products
 
@@ -45,8 +45,8 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class TunedModel:
-    """A model with each function as fast as its search got it. `mod` is ready for `build`; of each
-    task there is what its search came to.
+    """A model with each function as fast as its search got it. `mod` is ready for `build`; `tasks`
+    has each task with the outcome of its search.
     """
 
     mod: IRModule
@@ -61,7 +61,7 @@ class TunedModel:
 
     def __repr__(self) -> str:
         head = f"{len(self.tasks)} tasks, {self.speedup:.3g} times as fast as by default together"
-        rows = [f"{', '.join(t.names)}, called {t.calls} times: {each}" for t, each in self.tasks]
+        rows = [f"{', '.join(t.names)}, called {t.calls} times: {tuned}" for t, tuned in self.tasks]
         by: Any = dict(self.mod.attrs).get("dispatch", ())
         rows += [f"{piece}: by {name}" for piece, name in by if name != "minimlc"]
         return "\n  ".join([head, *rows])
@@ -106,10 +106,10 @@ def search_model(
     seconds: float | None = None,
     libraries: bool = False,
 ) -> TunedModel:
-    """Tune a model's functions with `trials` in all, but one each at least: after a first batch
-    each, the next batch goes to the task whose calls are expected to save most time by it. It ends
-    after `seconds`, of which the last third is for measuring the best of each again; Ctrl-C gives
-    the best so far.
+    """Tune a model's functions with `trials` in all, but one for each at least: after a first
+    batch for each, the next batch goes to the task whose calls are expected to save most time.
+    It ends after `seconds`, of which the last third is for measuring the best of each again;
+    Ctrl-C gives the best so far.
 
     A task is measured with its constants packed, as the model packs them once. With `libraries`,
     numpy's BLAS, and torch's where it is installed, are candidates: first, `mlc.dispatch` has them
@@ -168,19 +168,19 @@ def search_model(
 
 
 def _judged(few: dict[str, Any], end: float, modules: Mapping[str, IRModule]) -> str | None:
-    """Who computes a piece fastest: a library, or what a search with `few` trials makes of it,
-    called as the first is. None where nothing ran, after the `end`, and from an interrupt on, which
-    takes the options of searches away.
+    """The name of the fastest way to compute a piece: a library, or the first of `modules` for the
+    program that a search with the options `few` finds. None where nothing ran, after the `end`,
+    and from an interrupt on, which clears `few`.
     """
     (ours, alone), *others = modules.items()
     left = end - perf_counter()
-    each = tasks(alone, few["target"]) if few and left > 0 else ()
-    if len(each) != 1:
+    pieces = tasks(alone, few["target"]) if few and left > 0 else ()
+    if len(pieces) != 1:
         return None
-    own = {**few, "seconds": few["seconds"] and min(left, few["seconds"])}
-    own["observe"] = few["observe"] and partial(few["observe"], *each)
+    options = {**few, "seconds": few["seconds"] and min(left, few["seconds"])}
+    options["observe"] = few["observe"] and partial(few["observe"], *pieces)
     try:
-        tuned = search(each[0].func, libraries=[name for name, _ in others], **own)
+        tuned = search(pieces[0].func, libraries=[name for name, _ in others], **options)
     except KeyboardInterrupt:
         few.clear()
         return None
@@ -202,7 +202,7 @@ def _worth(task: Task, search: Search) -> float:
 
 
 def _stitched(lowered: IRModule, tuned: dict[Task, Tuned], target: Target) -> IRModule:
-    """The model with what was found; recipes schedule the rest."""
+    """The model with the programs found; recipes schedule the rest."""
     functions = {
         name: replace(result.best.func, attrs=(*lowered[name].attrs, (SCHEDULED, True)))  # type: ignore[attr-defined]
         for task, result in tuned.items()

@@ -1,4 +1,4 @@
-"""Kernels as WGSL by Chromium's WebGPU: they agree; where they cannot run, the page says why."""
+"""Kernels as WGSL by Chromium's WebGPU: they agree; where they cannot run, the page shows why."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def view_of(mod) -> RunInBrowser:
 
 
 def verdict(page, view="[data-mlc=RunInBrowser]") -> tuple[str, str]:
-    """What a view finds once its button is pressed, and what it says."""
+    """The verdict of a view once its button is pressed, and its message."""
     root = page.locator(view)
     root.get_by_role("button", name="Run in this browser").click()
     root.and_(page.locator(DONE)).wait_for(timeout=60_000)

@@ -17,7 +17,7 @@ THREAD = "const int64_t {} = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;"
 
 
 class Kernel(Statements):
-    """Writes one function; its loops, storage and header are not those of C."""
+    """Writes one function; its loops, storage and header differ from C's."""
 
     def __init__(self, name, func):
         super().__init__(SYNTAX, Expressions(), unique_names({*RESERVED, name}))

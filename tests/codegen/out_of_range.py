@@ -1,7 +1,7 @@
 """Small programs that leave a buffer: the script, the step that goes wrong, and where.
 
 Each body's wrong line ends in `# here`. The parameters are the same for all of them: see `PARAMS`
-and `arguments`. `index` is what the error says of the element; None in `INSIDE`, whose programs
+and `arguments`. `index` is the element's in the error; None in `INSIDE`, whose programs
 stay inside although they look as if they would not.
 """
 
@@ -209,7 +209,7 @@ STATIC = (
     Wrong("a stencil's edge", "for i in range(8):\n    C[i] = A[i - 1] + A[i]  # here", "A", (-1,)),
     Wrong("axes exchanged", "for i, j in T.grid(4, 6):\n    C[i] = B[j, i]  # here", "B", (4, 0)),
 )
-"""What needs no run: refused when it is built, with the same facts."""
+"""Programs that need no run: refused when it is built, with the same facts."""
 
 UNPROVED = (
     Wrong("a loop as long as data says, to the end",

@@ -284,7 +284,7 @@ def test_a_comment_cannot_end():
 
 @needs_compiler
 def test_kinds_of_loops_and_storage():
-    """What the LLVM back-end is tried on, in one compile."""
+    """The programs that the LLVM back-end is tried on, in one compile."""
     a, b = Buffer("a", (40,), "float32"), Buffer("b", (40, 3), "float32")
     total, big = Buffer("total", (1,), "float32"), Buffer("big", (20000,), "float32", "local")
     wide, long = Buffer("wide", (6, 20000), "float32"), Buffer("long", (6, 20000), "float32")

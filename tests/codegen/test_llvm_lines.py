@@ -16,7 +16,7 @@ LOCATION = re.compile(r", !dbg !DILocation\(line: (\d+), scope: !\d+\)| !dbg !\d
 
 
 def read_back(sch: mlc.Schedule) -> mlc.PrimFunc:
-    """The function as its script says it, so that nodes know their lines."""
+    """The function read from its script, so that nodes know their lines."""
     return mlc.parse(sch.mod.script())["mm"]
 
 

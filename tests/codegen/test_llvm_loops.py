@@ -95,7 +95,7 @@ def test_every_second_element_reads_none_outside(dtype, length, at_end):
 
 
 def columns(rows: int, width: int, dtype: str) -> PrimFunc:
-    """Rows that are copied into storage of their own, of which columns are written, lane by lane;
+    """Rows that are copied into local storage, whose columns are written, lane by lane;
     the last of the columns twice, from one place further on.
     """
     x, y = Buffer("x", (rows, width), dtype), Buffer("y", (width + 1, rows), dtype)
@@ -116,7 +116,7 @@ def test_columns_of_one_s_own_storage(shape, dtype, target):
 
 
 def test_a_square_turns_by_whole_rows():
-    """Each column of eight in three steps, of which the first ones are other columns', too."""
+    """Each column of eight in three steps; the first ones are other columns', too."""
     text = emit_llvm({"f": columns(8, 8, "float32")}, WIDE).text
     assert text.count("shufflevector <8 x float>") == 8 * (4 + 2 + 1)
     narrow = emit_llvm({"f": columns(8, 4, "float32")}, WIDE).text

@@ -168,7 +168,7 @@ def test_each_operation_rounds(dtype, make, kind):
 @pytest.mark.skipif(not X86, reason="code for an x86 CPU")
 @pytest.mark.parametrize("make", ROUNDED)
 def test_a_cpu_that_calculates_with_16_bits_fuses_none_of_them(make):
-    """LLVM makes operations of 16 bits of those of 32 that are rounded, with their flags."""
+    """LLVM makes operations of 16 bits from rounded ones of 32 bits, with their flags."""
     i, (*inputs, out) = Var("i"), (Buffer(name, (32,), "float16") for name in "abco")
     value = ROUNDED[make](*(each[i] for each in inputs))
     body = For(i, index(32), "vectorized", store(out, (i,), value))

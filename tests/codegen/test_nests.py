@@ -19,7 +19,7 @@ COUNT = 6
 
 
 def first_wrong(check: Callable[[int], None], seeds: Sequence[int]) -> str:
-    """What is wrong with the first seed that is; a fork for all of them where none is."""
+    """The first seed that is wrong, and why; one fork for all of them where none is."""
 
     def every(some: Sequence[int]) -> str:
         def work() -> None:

@@ -169,7 +169,7 @@ def test_the_same_definition_may_run_again():
 
 
 def test_a_formula_for_one_dtype_may_run_again():
-    """Its own KeyError says that it does not take a dtype, as ours does."""
+    """Its own KeyError means that it does not take a dtype, as ours does."""
 
     def define():
         least = {"float32": 1e-6}
@@ -211,7 +211,7 @@ def test_a_formula_compares_values(target, entered):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_another_formula_of_the_name_is_other_code(target, entered, monkeypatch, tmp_path):
-    """A cached program says only the name."""
+    """A cached program has only the name."""
     monkeypatch.setenv("MINIMLC_CACHE_DIR", str(tmp_path))
     for number in (1.0, 2.0):
 

@@ -1,4 +1,4 @@
-"""Every case of the corpus ends as it says, on every back-end."""
+"""Every case of the corpus ends as stated in it, on every back-end."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -77,7 +77,7 @@ def test_case(case: Case):
 
 
 def test_all_of_them_in_c():
-    """Compiled at once, and between pages out of bounds; steps that fail are told of above."""
+    """Compiled at once, and between pages out of bounds; steps that fail are tested above."""
     programs = []
     for case in CASES:
         with suppress(mlc.CompileError, pytest.fail.Exception):
@@ -91,7 +91,7 @@ def test_all_of_them_in_c():
 
 
 def scheduled(case: Case) -> IRModule | None:
-    """What the steps make; None where one refuses, as it is to or may ("either")."""
+    """The module after the steps; None where one refuses, as it is to or may ("either")."""
     if case.refused and not case.steps:
         assert_refuses(case.refused, lambda: mlc.Schedule(case.module()))
         return None

@@ -13,7 +13,7 @@ op = mlc.op
 
 
 def weights() -> Callable[..., mlc.Constant]:
-    """What makes one constant after the other, of given shapes; the same ones each time."""
+    """A source of constants of given shapes; the same ones each time."""
     rng = np.random.default_rng(7)
     return lambda *shape: constant(
         (rng.standard_normal(shape) / np.sqrt(shape[-1])).astype(np.float32)
@@ -49,8 +49,8 @@ def mlp(batch: int = 3) -> IRModule:
 
 
 def resnet(channels: tuple[int, ...] = (4, 8, 16, 32), size: int = 16, blocks: int = 2) -> IRModule:
-    """The shape of ResNet-18 (He et al. 2016), narrow: a stem, stages of basic blocks, of which the
-    first halves the image, with a projection around it; a mean over the image, and a product.
+    """The shape of ResNet-18 (He et al. 2016), narrow: a stem, stages of basic blocks, the first of
+    which halves the image, with a projection around it; a mean over the image, and a product.
     """
 
     weight = weights()

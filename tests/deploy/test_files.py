@@ -188,7 +188,7 @@ def test_every_shorter_file_is_refused(file, tmp_path):
 
 
 def test_every_changed_byte_is_found(file, monkeypatch):
-    """Also those that a zip archive says nothing about; no code is linked."""
+    """Also bytes that a zip archive does not check; no code is linked."""
     monkeypatch.setattr(loading, "link", lambda *_: pytest.fail("damaged code is linked"))
     data = file.read_bytes()
     for at in range(len(data)):

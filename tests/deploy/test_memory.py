@@ -72,7 +72,7 @@ def test_sharing_places_makes_a_plan_smaller():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_plans_are_sound(seed):
-    """Values of random sizes, read up to ten steps later, of which many are alive at once."""
+    """Values of random sizes, read up to ten steps later; many are alive at once."""
     rng = np.random.default_rng(seed)
 
     def make(x, emit):
@@ -109,7 +109,7 @@ def test_the_smallest_gap_that_fits(taken, size, start):
 
 
 def test_the_order_of_steps_alone_would_need_more():
-    """By size: small values placed first lie in the middle of what a large one needs."""
+    """By size: small values placed first lie in the middle of the space that a large one needs."""
     sizes = {"a": (2, 0, 1), "b": (1, 1, 2), "c": (3, 2, 3)}
     slots = {n: Slot(mlc.parse(f"@R.function\ndef f(x: R.Tensor(({16 * s},), 'float32')):\n"
                                "    return x\n")["f"].params[0].type, "arena")
@@ -270,7 +270,7 @@ class Module:
 
 
 def test_parallel_loops_in_place():
-    """The function that threads run gets the same arrays, and is told no more."""
+    """The function that threads run gets the same arrays, and nothing else."""
     lib = mlc.build(mlc.parse(PARALLEL), cache=False)
     assert [value.over for value in lib.plan("main").values] == [None, 0]
     assert "noalias" not in lib.source("llvm").replace("noalias ptr @malloc", "")

@@ -1,4 +1,4 @@
-"""Profiles: names, counts that are derived by hand, results as those of a call, the table."""
+"""Profiles: names, counts that are derived by hand, results as of a call, the table."""
 
 import numpy as np
 import pytest

@@ -345,7 +345,7 @@ def test_a_pass_is_one_of_ours_too():
 
 
 def test_a_call_of_a_function_elsewhere_is_kept():
-    """What it does is not known; in a dataflow block its author says that it only gives a value."""
+    """Its effects are not known; in a dataflow block its author claims it only gives a value."""
 
     @R.function
     def alone(x: R.Tensor((2,), "float32")):

@@ -17,7 +17,7 @@ WINDOWS = sliding_window_view(IMAGE, (2, 2), axis=(2, 3))
 
 
 def compute(function, *arrays):
-    """What a graph function of one call computes."""
+    """The result of a graph function of one call."""
     types = [relax.TensorStructInfo(a.shape, str(a.dtype)) for a in arrays]
     params = [relax.Var(f"x{n}", t) for n, t in enumerate(types)]
     bb = relax.BlockBuilder()
@@ -191,7 +191,7 @@ def test_a_script_is_refused_too():
 
 
 def formula(function, *arrays):
-    """What a function of tensor expressions computes."""
+    """The result of a function of tensor expressions."""
     tensors = [te.placeholder(a.shape, str(a.dtype), name=f"A{n}") for n, a in enumerate(arrays)]
     result = function(*tensors)
     func = te.create_prim_func([*tensors, result]).with_attr("global_symbol", "main")

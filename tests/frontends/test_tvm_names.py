@@ -1,4 +1,4 @@
-"""Every name of TVM is here, or says in one line what to use; and `import tvm` comes and goes."""
+"""Every name of TVM is here, or has a replacement in one line; and `import tvm` comes and goes."""
 
 import subprocess
 import sys

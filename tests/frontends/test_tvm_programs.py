@@ -23,13 +23,13 @@ def rand(*shape):
 
 
 def run(mod, *inputs):
-    """What `main` of a module gives."""
+    """The result of a module's `main`."""
     vm = relax.VirtualMachine(relax.build(mod, target="llvm"), tvm.cpu())
     return vm["main"](*map(tvm.nd.array, inputs)).numpy()
 
 
 def fill(lib, name, shape, *inputs):
-    """What a primitive function of a library writes."""
+    """The array that a primitive function of a library writes."""
     out = tvm.nd.empty(shape)
     lib[name](*inputs, out)
     return out.numpy()

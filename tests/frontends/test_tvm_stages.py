@@ -16,7 +16,7 @@ def rand(*shape):
 
 
 def check(s, tensors, *arrays):
-    """What a schedule computes, of inputs and the result that is expected."""
+    """Check the result of a schedule; `arrays` are the inputs and the expected result."""
     *inputs, expected = arrays
     out = tvm.nd.empty(expected.shape)
     tvm.build(s, tensors)(*inputs, out)

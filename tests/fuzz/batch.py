@@ -17,7 +17,7 @@ def native_failures(jobs: Sequence[Job], target: str) -> list[Failure]:
 
 
 def differences(programs: Sequence[tuple[IRModule, Subject]], target: str) -> list[str]:
-    """What is wrong with each program as built for `target`, all at once; '' if nothing."""
+    """Why each program as built for `target` is wrong, all at once; '' if it is right."""
     functions = {f"s{n}": main_of(mod) for n, (mod, _) in enumerate(programs)}
     try:
         lib = mlc.build(IRModule.of(functions), target=target, cache=False)

@@ -4,7 +4,7 @@ Conditions, extents, predicates and indices read shared, local and global memory
 all threads or a tree of them have written, and that changes after the decision. A third are tile
 programs. What is accepted must compute what the interpreter does by the simulator, who must not
 find a race, and by OpenCL where it is installed. With `--planted`, a barrier is left out of each
-program, and the simulator must say of it what comparing each access with each other says.
+program, and the simulator must report what a comparison of all pairs of accesses finds.
 """
 
 import argparse
@@ -44,7 +44,7 @@ from tests.fuzz.threads import (
 from tests.helpers import copies
 
 PLACES = 8
-"""Elements of what threads share to decide by."""
+"""Elements of the shared memory that decisions read."""
 DEEPEST = 2
 """Statements in each other."""
 

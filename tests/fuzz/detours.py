@@ -1,8 +1,8 @@
-"""Random graphs, said in a longer way: `python -m tests.fuzz.detours --count N`.
+"""Random graphs, written in a longer way: `python -m tests.fuzz.detours --count N`.
 
 `graphs.random_graph` writes a graph; here some of its values take a detour that changes no bit (a
 product by 1, two transposes, a dtype that holds all values ...). What every graph pass makes of it
-must compute what the interpreter says of the graph as it was, and come to rest.
+must compute what the interpreter computes of the graph as it was, and come to rest.
 """
 
 import argparse
@@ -90,7 +90,7 @@ def _truths() -> list[Detour]:
 
 
 def detours(x: Expr, rng: random.Random) -> list[Detour]:
-    """Ways of saying x that change no bit."""
+    """Ways of writing x that change no bit."""
     if not isinstance(x.type, TensorType) or x.dtype == "bool":
         return _any(x, rng) + _truths() if isinstance(x.type, TensorType) else []
     own = _floats() if is_float(x.dtype) else _integers()
@@ -117,7 +117,7 @@ class _Detours(mlc.Mutator):
 
 
 def with_detours(graph: Graph, seed: int) -> IRModule:
-    """The graph's module, said in a longer way."""
+    """The graph's module, written in a longer way."""
     return mlc.verify(_Detours(random.Random(f"detours {seed}"))(graph.mod))
 
 
@@ -138,7 +138,7 @@ STEPS: dict[str, Sequence[Callable[[IRModule], IRModule]]] = {
     ),
     "before loops": passes.default_pipeline[: passes.default_pipeline.index(passes.legalize)],
 }
-"""What is tried on each graph, one after the other."""
+"""The passes that are tried on each graph, one after the other."""
 AT_REST = ("simplify", "sort_long_axes", "scan_by_doubling", "fold_transposes", "before loops")
 
 
@@ -158,7 +158,7 @@ def check(seed: int) -> None:
 
 def check_bits(seed: int) -> None:
     """On odd floats (NaN, infinities, -0.0, subnormals) and integers that wrap, `simplify` keeps
-    every bit of what graph number `seed` computes.
+    every bit of the results of graph number `seed`.
 
     Left out are graphs that convert floats to integers: what NaN becomes depends on its place.
     """

@@ -84,7 +84,7 @@ def _reorder(site: Site) -> Arguments:
 
 
 def _loop_partition(site: Site) -> Arguments:
-    """At random points, or where the guards inside are said to change."""
+    """At random points, or where the guards inside change."""
     fitting = site.serial()
     guarded = [name for name in fitting if site.guards(name)]
     if guarded and site.chance(0.5):
@@ -279,7 +279,7 @@ def _at_elements(site: Site, block: str, made: str) -> bool:
 
 
 def _operator(site: Site, block: str) -> str:
-    """The operator of what a block stores."""
+    """The operator of the value that a block stores."""
     store = site.blocks[block].body
     return store.value.op if isinstance(store, Store) and isinstance(store.value, Binary) else ""
 

@@ -1,8 +1,8 @@
 """Random indices, conditions and values: small productions that combine.
 
 Indices are inside for certain: of axes alone where they fit, else wrapped (`% n`) or guarded.
-Floats are whole numbers so small that every result is exact: what rounds in another order can be
-told from what is wrong.
+Floats are whole numbers so small that every result is exact: rounding in another order can be
+distinguished from faults.
 """
 
 import random
@@ -112,7 +112,7 @@ class Expressions:
         return Value(f"{source.name}[{', '.join(parts) or '()'}]", source.most)
 
     def guarded(self, source: Source, axes: Axes) -> Value:
-        """An element that is there only where a condition says so, and something else elsewhere."""
+        """An element that is there only where a condition holds, and something else elsewhere."""
         if not axes or not source.shape:
             return self.load(source, axes)
         at = self.rng.randrange(len(source.shape))

@@ -110,7 +110,7 @@ class Writer:
         return f"{kind}{self.count}"
 
     def sources(self, *without: str) -> list[Source]:
-        """What may be read, buffers of the function's own more often."""
+        """The buffers that may be read, the function's own more often."""
         known = [*self.params, *self.own, *self.own, *self.own[-1:]]
         return [source for source in known if source.name not in without]
 
@@ -391,7 +391,7 @@ class Writer:
         return nest.block(self.name("b"), body)
 
     def padded(self) -> Lines:
-        """A copy with a border, of which windows may be added up."""
+        """A copy with a border, whose windows may be added up."""
         source = self.rng.choice([s for s in self.sources() if len(s.shape) == 2])
         low, high = self.rng.choice((0, 1, 1)), self.rng.choice((0, 1, 2))
         shape = tuple(size + low + high for size in source.shape)

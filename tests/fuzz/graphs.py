@@ -30,7 +30,7 @@ MOST = 4000
 
 STEPS = 6
 TOLD = 0.1
-"""The share of graphs in which data tell sizes."""
+"""The share of graphs with data-dependent sizes."""
 JUMPS = ("argmax", "argmin", "floor", "ceil", "round", "equal", "less", "not_equal", "greater")
 WAVES = ("sin", "cos")
 SMOOTH = ("exp", "tanh", "sigmoid", "gelu", "silu", "erf", *WAVES)
@@ -46,7 +46,7 @@ class Graph(NamedTuple):
 
 
 def random_graph(seed: int) -> Graph:
-    """Operators one on the other, of the last two the results; of some, what data tell, too."""
+    """Operators one on the other, with the last two as results; some have data-dependent sizes."""
     tells = random.Random(f"told {seed}").random() < TOLD
     return _Writer(random.Random(f"graph {seed}")).graph(tells)
 
@@ -249,7 +249,7 @@ def _data(param: Var, rng: np.random.Generator) -> np.ndarray:
 
 
 def failures(graphs: Sequence[Graph], target: str, recipes: bool = True) -> list[str]:
-    """What is wrong with each graph as built for a target, all at once; '' if nothing."""
+    """Why each graph as built for a target is wrong, all at once; '' if it is right."""
     functions = {f"g{n}": graph.mod["main"] for n, graph in enumerate(graphs)}
     try:
         lib = mlc.build(IRModule.of(functions), target=target, cache=False, recipes=recipes)
@@ -283,7 +283,7 @@ def _check(function: Callable[..., Any], graph: Graph) -> None:
 
 
 def _is_unsure(graph: Graph, number: int, got: np.ndarray, near: np.ndarray) -> bool:
-    """Whether a result is wrong only where the interpreter's is, as float64 tells: the softmax of
+    """Whether a result is wrong only where the interpreter's is, by float64: the softmax of
     sums whose largest differ by less than they are rounded by is one or the other.
     """
     exact = mlc.parse(graph.mod.script(constants="inline").replace("float32", "float64"))

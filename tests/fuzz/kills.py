@@ -33,7 +33,7 @@ def tried(number: int) -> tuple[Candidate, Result]:
 
 
 def write(path: Path, start: int, said: int) -> None:
-    """Add records without end; the number of each is said once it is kept."""
+    """Add records without end; the number of each is written once it is kept."""
     database = Database(path)
     for number in range(start, sys.maxsize):
         database.add(MOD, "main", *tried(number))
@@ -41,8 +41,8 @@ def write(path: Path, start: int, said: int) -> None:
 
 
 def killed(path: Path, start: int, seconds: float, later: bool) -> list[int]:
-    """What a writer said until it was killed, so many seconds after it began; or `later`, after it
-    kept its first record.
+    """The numbers that a writer wrote until it was killed, so many seconds after it began; or
+    `later`, after it kept its first record.
     """
     reading, writing = os.pipe()
     child = os.fork()

@@ -93,7 +93,7 @@ def run(program: str, known: Subject, seed: int, steps: int = STEPS) -> Run:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether a primitive said no, and not that minimlc has a fault."""
+    """Whether a primitive refused, and not that minimlc has a fault."""
     return isinstance(error, mlc.ScheduleError) and error.code != "E199"
 
 
@@ -130,7 +130,7 @@ def _fault_at_the_end(known: Subject, sch: mlc.Schedule) -> tuple[str, str, Trac
 
 
 def round_trip(mod: IRModule, sch: mlc.Schedule) -> str:
-    """What is lost when the trace goes through JSON; '' if nothing."""
+    """The loss when the trace goes through JSON; '' if there is none."""
     try:
         again = mlc.Schedule.replay(mod, sch.trace.to_json(), check=False)
     except Exception as error:

@@ -43,7 +43,7 @@ def check(case: Case, run) -> None:
 
 
 def failures(group: Sequence[Case], target: str) -> Iterator[str]:
-    """A line for each case of `group` that is not what numpy says."""
+    """A line for each case of `group` that differs from numpy."""
     mod = kernels(group)
     built = None if target == "interpreter" else build(mod, target, cache=False)
     for case in group:

@@ -36,7 +36,7 @@ SHOWN = 10
 
 
 class Counts(NamedTuple):
-    """What happened; counts of two runs add up."""
+    """Counts of a run's events; two runs add up."""
 
     schedules: int = 0
     programs: frozenset[str] = frozenset()
@@ -115,7 +115,7 @@ def subject_of(program: str) -> Subject:
 
 @lru_cache(maxsize=512)
 def drawn(program: str) -> Drawn:
-    """The same, and the codes of what was drawn before it and was no program."""
+    """The same, and the codes of earlier draws that were no program."""
     if program.startswith("random-"):
         return drawn_program(int(program.removeprefix("random-")))
     return Drawn(known_subject(PROGRAMS[program]), ())

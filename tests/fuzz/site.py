@@ -53,7 +53,7 @@ class Site:
     # Choices
 
     def among(self, fitting: Iterable[str], everything: Iterable[str]) -> str:
-        """One of what fits, or on a wild site of all there is."""
+        """One of the names that fit, or on a wild site of all."""
         names = list(everything if self.wild and self.chance(0.6) else fitting)
         if not names:
             raise Nothing
@@ -122,7 +122,7 @@ class Site:
         return any(b.predicate is not None and var in variables(b.predicate) for b in inside)
 
     def neighbours(self) -> list[tuple[str, str]]:
-        """Pairs of serial loops of which the second stands directly behind the first."""
+        """Pairs of serial loops; the second stands directly behind the first."""
         able = set(self.serial(least=1))
         found = []
         for stmt in statements_in(self.func.body):

@@ -411,7 +411,7 @@ def matched(writer, rng, x):
 
 @step
 def looped(writer, rng, x):
-    """As often as a size says, at most 9 times."""
+    """As often as a size is, at most 9 times."""
     text, number = f"min({writer.size()}, 9)", len(writer.text)
     size = x.graph.shape
     i, state = Var("i", TensorType((), "int64")), Var("state", TensorType(("q",), "float32"))
@@ -478,7 +478,7 @@ def calls(writer: Writer, count: int) -> list[tuple[Call, np.ndarray | None]]:
 
 
 def check(seed: int, count: int = 12, native: int = 12) -> Tally:
-    """Function number `seed`, called `count` times, of which `native` are compiled."""
+    """Function number `seed`, called `count` times, `native` of them compiled."""
     writer = Writer(seed)
     mod = writer.function()
     assert mlc.structural_equal(mlc.parse(mod.script(constants="inline")), mod), mod.script()

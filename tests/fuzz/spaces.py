@@ -26,7 +26,7 @@ def drawn(kind: str, seed: int) -> tuple[mlc.IRModule, Program | None, mlc.Targe
 
 
 def fault(kind: str, seed: int) -> str | None:
-    """What is wrong with a program of a space; "" if it is right, None if it is not legal."""
+    """Why a program of a space is wrong; "" if it is right, None if it is not legal."""
     mod, point, machine = drawn(kind, seed)
     if point is None:
         return None

@@ -1,4 +1,4 @@
-"""What a fuzzed program computes, on inputs that hide little, and whether another does the same."""
+"""Results of a fuzzed program, on inputs that hide little, and whether another has the same."""
 
 import re
 from collections.abc import Callable, Container, Sequence
@@ -48,9 +48,9 @@ SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0)
 
 
 class Subject(NamedTuple):
-    """A program with inputs and what it makes of them.
+    """A program with inputs and its results for them.
 
-    `frozen` was read back from the program's text before anything was done with it; `exact` says
+    `frozen` was read back from the program's text before anything was done with it; `exact` means
     that no schedule can change even the rounding.
     """
 
@@ -198,9 +198,9 @@ def backwards(mod: IRModule) -> IRModule:
 
 
 def difference(before: Subject | IRModule, after: IRModule, *targets: str) -> str:
-    """What is wrong with a scheduled program, by interpreter or as built; '' if nothing.
+    """Why a scheduled program is wrong, by interpreter or as built; '' if it is right.
 
-    `targets` may name "interpreter", "backwards" and those of `build`; all of them, if empty.
+    `targets` may name "interpreter", "backwards" and the targets of `build`; all of them, if empty.
     """
     known = before if isinstance(before, Subject) else subject(before)
     for target in targets or ("interpreter", "backwards", *native_targets()):
@@ -228,7 +228,7 @@ def _difference(known: Subject, after: IRModule, target: str) -> str:
 
 
 def native_differences(calls: Sequence[tuple[Callable[..., object], Subject]]) -> list[str]:
-    """What is wrong with native code of programs, each; '' if nothing.
+    """Why native code of each program is wrong; '' if it is right.
 
     It is called in a child process, which a fault ends. The inputs end, or begin, at a page out of
     bounds.

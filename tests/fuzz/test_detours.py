@@ -1,4 +1,4 @@
-"""Random graphs said in a longer way: the passes keep what they compute, built or interpreted."""
+"""Random graphs written in a longer way: the passes keep their results, built or interpreted."""
 
 import pytest
 

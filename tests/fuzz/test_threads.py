@@ -16,7 +16,7 @@ OFTEN = (
 
 
 def checked(numbers, *targets) -> Counter[str]:
-    """What is in the schedules of these numbers, which are right or refused."""
+    """The traits of the schedules of these numbers, which are right or refused."""
     outcomes = batch(numbers, targets)
     assert not [item.failure for item in outcomes if item.failure], summary(outcomes)
     assert sum(item.right for item in outcomes) > len(outcomes) // 3, summary(outcomes)

@@ -1,4 +1,4 @@
-"""Random programs for the threads of a GPU: larger than those of `generate`, and of plain kinds.
+"""Random programs for the threads of a GPU: larger than in `generate`, and of plain kinds.
 
 Floats are whole numbers so small that no sum of them is rounded: what threads combine in another
 order is equal to the bit.
@@ -108,7 +108,7 @@ class Text:
         return self._sum(axes, "C[v]", "A[v + r]", "+")
 
     def rows(self) -> None:
-        """Rows, or planes, of which all elements are combined."""
+        """Rows, or planes, whose elements are all combined."""
         n = self.size(1, 3, 4, 8, 9)
         k = self.size(4, 7, 12) if self.dtype in SMALL else self.size(8, 16, 32, 33, 50, 64)
         self.param("A", n, k), self.param("C", n)

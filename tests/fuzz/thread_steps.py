@@ -148,7 +148,7 @@ def _cut(self: Growing, block: str) -> Nest:
 
 
 def fetch(self: Growing, block: str, places: Sequence[str]) -> None:
-    """Copies of what a block reads, made together by its threads."""
+    """Copies of the buffers that a block reads, made together by its threads."""
     site = self.site
     if block not in site.blocks or not places:
         return
@@ -253,7 +253,7 @@ def shared_row(self: Growing, block: str) -> None:
 
 
 def nearer(self: Growing, block: str) -> None:
-    """What a block reads is computed in its blocks, by their threads, into shared memory."""
+    """Compute the inputs of a block in its blocks, by their threads, into shared memory."""
     grid(self, block)
     site = self.site
     loops = {x.var.name: x for x in loops_in(self.sch.func.body) if x.thread in BLOCKS}

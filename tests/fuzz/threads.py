@@ -48,7 +48,7 @@ from tests.helpers import copies
 LARGE = 200_000
 """The interpreter is left out where a block runs more often: each thread fetches all it needs."""
 BATCH = 25
-"""After so many schedules a line says how far the run is."""
+"""After so many schedules a line shows the progress of the run."""
 SECONDS = 120.0
 """A target that takes longer for a program does not end; one on a busy machine is slow, too."""
 ENDLESS = "does not end"
@@ -56,7 +56,7 @@ NO_TRACE = "[]"
 SHOWN = 10
 """So many failures are made small and printed."""
 REFUSALS = ("E510", "E511")
-"""What a build may say: it cannot be launched, or the language lacks something."""
+"""Refusals of a build: it cannot be launched, or the language lacks something."""
 
 
 class Outcome(NamedTuple):
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What became of it, in a word or two: what the summary counts."""
+        """The outcome in a word or two, which the summary counts."""
         if self.failure is None:
             return "refused" if self.refused else "right"
         if self.failure.wrong:
@@ -144,7 +144,7 @@ def _instances(mod: IRModule) -> int:
 
 
 def wrong(known: Subject, after: IRModule, target: str) -> str:
-    """What is wrong with a scheduled program as a target runs it; "" if nothing."""
+    """Why a scheduled program as a target runs it is wrong; "" if it is right."""
     results = tuple(copies(arrays) for arrays in known.inputs)
     try:
         mlc.verify(after)
@@ -171,7 +171,7 @@ def _refusal(error: mlc.BuildError) -> str:
 
 
 def traits(mod: IRModule, launched: Launches) -> Iterator[str]:
-    """What a program has that could go wrong."""
+    """The traits of a program that could go wrong."""
     func = main_of(mod)
     loops = loops_in(func.body)
     has = {
@@ -216,7 +216,7 @@ def _has_barriers(stmt: Stmt) -> bool:
 
 @cache
 def targets_here() -> tuple[str, ...]:
-    """What programs are run by: OpenCL too, where a device is here."""
+    """The targets that programs are run by: OpenCL too, where a device is here."""
     module = mlc.parse('@T.prim_func\ndef main(A: T.Buffer((1,), "int32")):\n    A[0] = 1\n')
     try:
         mlc.build(module, "opencl")["main"](np.zeros(1, "int32"))
@@ -279,7 +279,7 @@ def _check_all(
 
 
 def _received(here: Connection, numbers: Sequence[int], seconds: float) -> Iterator[Outcome]:
-    """What a process says of these numbers, up to the first that does not end, or ends it."""
+    """The outcomes of these numbers from a process, up to one that does not end, or ends it."""
     for number in numbers:
         target = "steps"
         try:
@@ -298,7 +298,7 @@ def _received(here: Connection, numbers: Sequence[int], seconds: float) -> Itera
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """What happened, in a few lines."""
+    """The outcomes, in a few lines."""
     right = [item for item in outcomes if item.right]
     whats = Counter(item.kind for item in outcomes)
     refused = Counter(item.refused for item in outcomes if item.refused)

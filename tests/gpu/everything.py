@@ -1,7 +1,7 @@
 """All kernels by NVRTC: `python -m tests.gpu.everything [ARCHITECTURE ...]`.
 
 Those of the tests' programs, of tile programs and recipes, and all that chapters 07 and 08 simulate
-are compiled for each architecture. A line for each says how many there are, what took how long, the
+are compiled for each architecture. A line for each has their number, what took how long, the
 most registers of a thread, and how many bytes are spilled; the exit status is 1 if any is.
 """
 
@@ -27,11 +27,11 @@ from tests.tile.kernels import CASES
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 CHAPTERS = "07_gpu", "08_special_hardware"
 NOT_75 = "mma.m16n8k16.bf16"
-"""What sm_75 has no instruction for; the text says so."""
+"""An instruction that sm_75 lacks; it is in the text."""
 
 
 def of_chapter(name: str) -> Iterator[str]:
-    """The kernels of what a chapter simulates, its cells run one after the other."""
+    """The kernels that a chapter simulates, its cells run one after the other."""
     functions = []
 
     def recorded(name, func, *args, **options):

@@ -1,4 +1,4 @@
-"""NVRTC, called through ctypes: CUDA C++ to a cubin, and what its log says of registers."""
+"""NVRTC, called through ctypes: CUDA C++ to a cubin, and the registers in its log."""
 
 import ctypes
 import re

@@ -1,7 +1,7 @@
-"""oclgrind, a simulator of OpenCL devices: which threads it says race, and where.
+"""oclgrind, a simulator of OpenCL devices: the threads that race by it, and where.
 
 J. Price, S. McIntosh-Smith, "Oclgrind: an extensible OpenCL device simulator", IWOCL 2015. It
-comes as a device for pyopencl, is told by the environment what to look for when a context is made,
+comes as a device for pyopencl, reads its options from the environment when a context is made,
 and writes a log.
 """
 
@@ -33,7 +33,7 @@ BARRIER = re.compile(
 
 
 def reports(whole: Launches, arrays: Sequence[np.ndarray], log: Path, monkeypatch) -> set:
-    """What oclgrind reports of kernels on arrays: each `Race`, each barrier that is `Apart`."""
+    """The reports of oclgrind on kernels on arrays: each `Race`, each barrier that is `Apart`."""
     for name, value in {**OPTIONS, "LOG": str(log)}.items():
         monkeypatch.setenv(f"OCLGRIND_{name}", value)
     monkeypatch.setattr(emit, "kernels", lambda *arguments, **options: whole)
@@ -64,7 +64,7 @@ def _run(emitted: emit.Emitted, arrays: dict[Buffer, np.ndarray]) -> None:
 
 def _reports(text: str, lines: list[str], sizes: dict[str, int]) -> Iterator[Race | Apart]:
     """A log read, with the kernel's `lines` and the sizes of the buffers' elements: an address does
-    not tell which array of shared memory it is of.
+    not determine its array of shared memory.
     """
     for found in RACE.finditer(text):
         name = _accessed(lines[int(found["line"]) - 1], int(found["column"]) - 1)
@@ -76,7 +76,7 @@ def _reports(text: str, lines: list[str], sizes: dict[str, int]) -> Iterator[Rac
 
 
 def _accessed(line: str, column: int) -> str:
-    """What a line reads at a column; writes, where that is its assignment."""
+    """The name that a line reads at a column; writes, where that is its assignment."""
     place = line if line[column] in "=+-*/" else line[column:]
     return re.match(r"\s*(\w+)", place)[1]
 

@@ -158,7 +158,7 @@ def twice():
 
 
 def rows():
-    """Sums of rows: a row by the threads of x, several rows by those of y."""
+    """Sums of rows: a row by the threads of x, several rows by the ones of y."""
     text = TWICE.replace("63 - vi", "vi")
     sch = mlc.Schedule(mlc.parse(text)).compute_inline("R").split("i1", [None, 4])
     return bound(sch.split("k", [None, 8]).reorder("k_1", "k_0"), i1_0="bx", i1_1="ty", k_1="tx")

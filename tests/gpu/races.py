@@ -2,7 +2,7 @@
 without it.
 
 The programs are written as plain loops, which any compiler may take one by one. `launches` binds
-those whose names begin with b to the axes of blocks (bx, by), with t, s and u to those of threads.
+those whose names begin with b to axes of blocks (bx, by), with t, s and u to axes of threads.
 """
 
 from collections.abc import Callable
@@ -85,7 +85,7 @@ def guarded(text: str, condition: Callable[[Expr], Expr]) -> Launches:
 
 
 def repeated(text: str) -> Launches:
-    """With a first barrier that a thread comes to as often as its number along x says."""
+    """With a first barrier that a thread comes to as often as its number along x."""
 
     def new(kernel: Kernel, barrier: Barrier) -> Stmt:
         (axis,) = (axis for axis in kernel.axes if axis.name == "threadIdx.x")

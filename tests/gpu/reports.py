@@ -1,4 +1,4 @@
-"""What is said of kernels with a mistake, in a form that others' reports can be compared with."""
+"""Reports on kernels with a mistake, in a form that others' reports can be compared with."""
 
 import re
 from typing import NamedTuple
@@ -22,7 +22,7 @@ class Race(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """A block of which only some threads come to a barrier, and how many there are."""
+    """A block where only some threads come to a barrier, and how many there are."""
 
     block: Place
     threads: int
@@ -30,7 +30,7 @@ class Apart(NamedTuple):
 
 
 def said(error: RaceError, whole: Launches) -> Race | Apart:
-    """What the simulator says of kernels."""
+    """The simulator's error as a report."""
     places = re.findall(r"thread (\d+|\([\d, ]+\)) of block (\d+|\([\d, ]+\))", error.why)
     threads = [(place(block), place(thread)) for thread, block in places]
     if error.code == "E619":

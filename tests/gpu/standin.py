@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 KERNEL_MS = 0.25
-"""What a kernel takes by the clock of its stream."""
+"""The time of a kernel by the clock of its stream."""
 ARCHITECTURE = "sm_90"
 SOURCES: dict[str, str] = {}
 """OpenCL C by the CUDA C++ of the same functions."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 LOG: list[tuple[str, int, int]] = []
-"""What was launched: kernels, and "graph" for what is replayed; the stream, and the device."""
+"""Launches: kernels, and "graph" for replayed graphs; the stream, and the device."""
 
 
 class Block:
@@ -24,7 +24,7 @@ class Block:
 
 BLOCKS: list[Block] = []
 FREE: dict[tuple[int, int, int], list[Block]] = {}
-"""What can be allocated again, by the stream, the device and the size."""
+"""Blocks that can be allocated again, by the stream, the device and the size."""
 
 
 class Memory:
@@ -172,7 +172,7 @@ def from_dlpack(array):
 
 
 class State:
-    """What waits in a stream, and how far its clock is."""
+    """The work that waits in a stream, and its clock."""
 
     def __init__(self):
         self.work, self.graph, self.clock = [], None, 0.0

@@ -1,4 +1,4 @@
-"""A stand-in for torch's tensors on a GPU, whose memory and streams are those of `standin`."""
+"""A stand-in for torch's tensors on a GPU, with the memory and the streams of `standin`."""
 
 import sys
 from types import ModuleType, SimpleNamespace

@@ -20,7 +20,7 @@ def cp():
 
 
 def parameters(function):
-    """Names, where Python or CuPy's documentation tells them."""
+    """Names, where Python or CuPy's documentation has them."""
     try:
         listed = inspect.signature(function).parameters.values()
         names = [

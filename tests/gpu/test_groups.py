@@ -49,7 +49,7 @@ def agrees(mod, run):
 @pytest.mark.parametrize("groups", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_factors_lie_as_documented(kind, groups, tmp_path, monkeypatch):
-    """The CUDA text, by functions that do what the PTX ISA says of its instructions."""
+    """The CUDA text, by functions that implement its instructions as in the PTX ISA."""
     made = scheduled(kind, monkeypatch)
     agrees(made, lambda *args: run_on_cpu(made["main"], tmp_path, args, groups=groups))
 

@@ -1,4 +1,4 @@
-"""What one thread runs: axes, barriers and their reasons, storage, and what cannot be launched."""
+"""Kernels of one thread: axes, barriers and their reasons, storage, and refusals of launches."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a thread of OpenCL calculates of neighbours at once, and one of CUDA loads and stores so."""
+"""Neighbours that a thread of OpenCL computes at once, and one of CUDA loads and stores so."""
 
 import numpy as np
 import pytest
@@ -54,7 +54,7 @@ def test_sums_and_products_of_aligned_neighbours(change, wide):
 
 
 SCALAR = "B[k + 1]", "3 - k", "j * 4 + k + 1]"
-"""What is no vector at a multiple of its size."""
+"""Accesses that are no vector at a multiple of its size."""
 
 
 @pytest.mark.requires("c++")

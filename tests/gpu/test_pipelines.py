@@ -1,4 +1,4 @@
-"""What loops fetch ahead: the copies of tiles, barriers, copies in the background."""
+"""Loops that fetch ahead: the copies of tiles, barriers, copies in the background."""
 
 import numpy as np
 import pytest
@@ -163,7 +163,7 @@ MEANWHILE_CASES = {
 
 
 def meanwhile(times, second):
-    """A fetch of two statements, the first of which copies vectors."""
+    """A fetch of two statements; the first one copies vectors."""
     text = MEANWHILE.format(times=times, second=second, result=second[second.index("[t1") - 1])
     return mlc.Schedule(mlc.parse(text), check=False).annotate("k", STAGES, (0, 0, 1))
 

@@ -52,7 +52,7 @@ def test_without_tensor_cores(kind, turned, target):
     [(*case, 800) for case in CASES] + [("f16", False, 750), ("i8", True, 750)],
 )
 def test_tiles_lie_as_documented(kind, turned, device, tmp_path):
-    """The CUDA text, by functions that do what the PTX ISA says of its instructions."""
+    """The CUDA text, by functions that implement its instructions as in the PTX ISA."""
     sch = warps(kind, turned, check=False)
     agrees(sch, turned, lambda *args: run_on_cpu(sch.func, tmp_path, args, device))
 

@@ -87,7 +87,7 @@ def watched(whole: Launches, arrays, monkeypatch) -> list[Pairs]:
 
 
 def check(whole: Launches, arrays, monkeypatch) -> Race | Apart | None:
-    """What the simulator says of kernels: what is so, and nothing where nothing is."""
+    """The simulator's report on kernels, which must be right; None where nothing is wrong."""
     watches = watched(whole, arrays, monkeypatch)
     races = {race for watch in watches for race in watch.races()}
     apart = {block for watch in watches for block in watch.apart()}

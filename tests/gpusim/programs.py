@@ -39,7 +39,7 @@ def main(A: T.Buffer(({n}, {n}), "{dtype}"), B: T.Buffer(({n}, {n}), "{dtype}"))
 
 
 def copy(index, size=1024):
-    """A copy by 8 blocks of 128 threads, which read where an index over b and t says."""
+    """A copy by 8 blocks of 128 threads, which read at an index over b and t."""
     return mlc.parse(COPY.format(size=size, index=index))
 
 

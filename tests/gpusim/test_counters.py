@@ -1,4 +1,4 @@
-"""Counts that were derived by hand, and those of published profiles."""
+"""Counts that were derived by hand, and counts from published profiles."""
 
 import time
 

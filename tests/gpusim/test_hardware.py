@@ -1,4 +1,4 @@
-"""The simulator's counts beside those of a GPU: NVIDIA H200, profiled by Nsight Compute on
+"""The simulator's counts beside a GPU's: NVIDIA H200, profiled by Nsight Compute on
 2026-11-27, one launch each.
 """
 

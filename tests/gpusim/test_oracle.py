@@ -1,4 +1,4 @@
-"""What the simulator says of races is what comparing each access with each other says."""
+"""The simulator's races are the ones that a comparison of all pairs of accesses finds."""
 
 import random
 
@@ -100,7 +100,7 @@ class Without(Mutator):
 
 
 def without_a_barrier(whole: Launches, rng: random.Random) -> Launches:
-    """Kernels one of which lacks one of its barriers, if there is any."""
+    """Kernels without one of their barriers, if there is any."""
     counts = [
         sum(isinstance(part, Barrier) for part in statements_in(kernel.body))
         for kernel in whole.kernels
@@ -116,7 +116,7 @@ def without_a_barrier(whole: Launches, rng: random.Random) -> Launches:
 
 
 def compared(numbers, monkeypatch) -> list[object]:
-    """What is said of random schedules with barriers, and without one of these."""
+    """The reports on random schedules without one of their barriers."""
     reports = []
     for number in numbers:
         known, new = scheduled(number)
@@ -155,7 +155,7 @@ def main(A: T.Buffer((3, 16), "float32"), C: T.Buffer((3,), "float32")):
 
 
 def test_memory_of_two_sums_has_two_names(monkeypatch):
-    """A message names one of them; with any barrier left out it is what the oracle says, too."""
+    """A message names one of them; with any barrier left out it agrees with the oracle, too."""
     whole = kernels("main", main_of(mlc.parse(TWO_SUMS)))
     (kernel,) = whole.kernels
     assert [buffer.name for buffer in kernel.shared] == ["C_block", "C_block1"]

@@ -1,4 +1,4 @@
-"""What threads compute is what the interpreter computes, to the bit."""
+"""Threads compute what the interpreter computes, to the bit."""
 
 import numpy as np
 import pytest

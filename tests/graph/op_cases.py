@@ -216,7 +216,7 @@ class Case:
 
     @cached_property
     def arrays(self) -> list[np.ndarray]:
-        """The tensors, those of a tuple one after the other."""
+        """The tensors; the fields of a tuple one after the other."""
         rng = np.random.default_rng(crc32(self.name.encode()))
         arrays = [self._array(rng, shape, dtype) for shape, dtype in self._inputs()]
         if self.op in IN_ORDER:
@@ -260,7 +260,7 @@ class Case:
         return [np.zeros(t.shape, to_numpy(t.dtype)) for t in tensor_types(self.call.type)]
 
     def expected(self) -> list[np.ndarray]:
-        """What numpy says."""
+        """The results by numpy."""
         arrays = iter(self.arrays)
         args: list[Any] = [
             tuple(next(arrays) for _ in shape) if isinstance(shape, list) else next(arrays)

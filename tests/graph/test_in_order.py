@@ -174,7 +174,7 @@ def test_threads_of_a_gpu_agree_with_numpy(reduction):
 
 
 def cost(mod, outputs):
-    """Elements that its loops write, and those of its inputs and outputs."""
+    """Elements that its loops write, and elements of its inputs and outputs."""
     steps = [p for p in mlc.passes.default_pipeline if p is not mlc.recipes.apply]
     lowered = mlc.run_passes(mod, steps)
     funcs = [f for _, f in lowered.entries if isinstance(f, mlc.PrimFunc)]

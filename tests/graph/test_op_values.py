@@ -41,7 +41,7 @@ def type_of(array):
 
 
 def results(function, arrays, types=None):
-    """What a function of variables gives for arrays, interpreted and on each target of a CPU."""
+    """Results of a function of variables for arrays, interpreted and on each target of a CPU."""
     params = [Var(f"x{n}", kind) for n, kind in enumerate(types or map(type_of, arrays))]
     bb = BlockBuilder()
     with bb.function("main", params):
@@ -53,7 +53,7 @@ def results(function, arrays, types=None):
 
 
 def gives(function, arrays, wanted, types=None):
-    """The function's values are those of numpy, in dtype and shape too."""
+    """The function's values are numpy's, in dtype and shape too."""
     for result in results(function, arrays, types):
         assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
         np.testing.assert_array_equal(result, wanted)
@@ -97,7 +97,7 @@ def test_places_of_take(mode, wanted):
 
 
 class Shared:
-    """What offers its memory through DLPack, and nothing else."""
+    """An object that offers its memory through DLPack, and nothing else."""
 
     def __init__(self, array):
         self.array = array
@@ -171,7 +171,7 @@ NOTHING = {
     "no channels": (op.conv2d, [zeros(1, 0, 4, 4), zeros(3, 0, 3, 3)], zeros(1, 3, 2, 2)),
     "min above max": (lambda x: op.clip(x, 2.0, -1.0), [V], np.clip(V, 2, -1)),
 }
-"""What numpy or torch gives where there is no axis, no element, or one of both."""
+"""Results of numpy or torch where there is no axis, no element, or one of both."""
 
 
 @pytest.mark.parametrize("name", NOTHING)

@@ -1,4 +1,4 @@
-"""What operators make of sizes: computed when called, checked there, never guessed."""
+"""The sizes of operators' results: computed when called, checked there, never guessed."""
 
 from functools import partial
 
@@ -270,7 +270,7 @@ def main(x: R.Tensor((n, 4), "float32"), y: R.Tensor((n * 2, 2), "float32")):
     unknown = declared.replace("R.ones((rows, 1))", "R.ones((rows, 1)) * k").replace(
         "n, rows", "k, rows"
     )
-    refuses("E136", lambda: mlc.verify(mlc.parse(unknown)), "no call tells k")
+    refuses("E136", lambda: mlc.verify(mlc.parse(unknown)), "no argument determines k")
 
 
 def test_attributes_are_sizes_of_variables_too():

@@ -142,7 +142,7 @@ def test_a_size_is_found_where_it_stands_with_numbers():
 
 def test_a_size_that_no_call_tells_is_refused():
     text = ONE.format("n * m,", "R.exp(x)")
-    refuses("E136", lambda: mlc.verify(mlc.parse(text)), "no call tells")
+    refuses("E136", lambda: mlc.verify(mlc.parse(text)), "no argument determines")
     taken = '@R.function\ndef main(n: R.Tensor(("n",), "float32")):\n    return n'
     refuses("E221", lambda: mlc.verify(mlc.parse(taken)), '"n"')
 
@@ -367,7 +367,7 @@ def test_a_symbolic_function_is_profiled_and_planned(monkeypatch):
     assert lib.plan("main", n=7).planned >= lib.plan("main", n=2).planned
     refuses("E136", lambda: lib.plan("main"), "has the sizes n", 'library.plan("main", n=128)')
     refuses("E136", lambda: lib.plan("main", m=2), "got m")
-    refuses("E136", lambda: fixed.plan("main", n=2), "no sizes that a call tells")
+    refuses("E136", lambda: fixed.plan("main", n=2), "no sizes known only at the call")
 
 
 HEADS, WIDTH, VOCABULARY = 2, 8, 11

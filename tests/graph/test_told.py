@@ -1,4 +1,4 @@
-"""Graph functions in which data tell a size: nonzero, unique, and what users cut themselves."""
+"""Graph functions with data-dependent sizes: nonzero, unique, and what users cut themselves."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_bool():
 
 
 def test_a_selection_by_a_mask():
-    """What is chosen shares the size that the mask tells."""
+    """Selections share the size that the mask determines."""
     x, y, mask = var("x", 6), var("y", 6, 2), var("mask", 6, dtype="bool")
     at = op.reshape(op.nonzero(mask), (-1,))
     mod = graph([x, y, mask], op.expand_dims(op.take(x, at), axis=1) + op.take(y, at, axis=0))
@@ -171,7 +171,7 @@ def test_any_number_can_be_a_size():
         assert_close(main(x, np.array(n)), np.exp(x[:n]))
     for n in (-1, 5):
         for call in (main, lambda *args: mlc.interpret(counted(), "main", *args)):
-            refuses("E604", lambda c=call, n=n: c(x, np.array(n)), f"k is told as {n}, of 4")
+            refuses("E604", lambda c=call, n=n: c(x, np.array(n)), f"k is {n}, but the array has 4")
 
 
 def test_what_is_computed_once_for_a_size():
@@ -228,8 +228,8 @@ def test_files_profiles_and_plans(tmp_path, monkeypatch):
     for got, wanted in zip(loaded["main"](*sparse(2)), lib["main"](*sparse(2)), strict=True):
         np.testing.assert_array_equal(got, wanted)
     fixed = mlc.build(counted())
-    refuses("E136", lambda: fixed.plan("main"), "its data tell a size", "library.profile")
-    refuses("E136", lambda: lib.plan("main", n=2), "its data tell a size")
+    refuses("E136", lambda: fixed.plan("main"), "it has a data-dependent size", "library.profile")
+    refuses("E136", lambda: lib.plan("main", n=2), "it has a data-dependent size")
 
 
 def test_nothing_left_to_compute():
@@ -281,7 +281,7 @@ def test_what_tells_a_size_stays_while_the_size_is_used():
     for each in (mod, after):
         assert mlc.interpret(each, "main", np.eye(4, 2, dtype=F32)).shape == (2, 2)
     names = [b.var.name for b in mod["main"].bindings() if "first" in repr(b.value)]
-    refuses("E234", lambda: passes.outline(mod, names[:1], "part"), "tells a size")
+    refuses("E234", lambda: passes.outline(mod, names[:1], "part"), "determines a size")
 
 
 def test_a_constant_tells_it_after_folding():
@@ -415,14 +415,14 @@ def test_what_is_refused():
     early = op.first(
         x, TupleGetItem(op.padded_nonzero(op.ones(shape=(size_of("k"), 2))), 1), size="k"
     )
-    refuses("E136", lambda: graph([x], early), "no call tells k", "no data before")
+    refuses("E136", lambda: graph([x], early), "no argument determines k", "no data before")
     refuses("E204", lambda: op.first(x, size="k"), "needs count")
     refuses("E204", lambda: op.first(x, var("c", 1, dtype="int64"), size="k"), "the scalar")
     refuses("E202", lambda: op.first(x, x, size="k"), "count cannot be float32")
     refuses("E204", lambda: op.first(x, size=5), "size=5 of the 4")
     refuses("E204", lambda: op.first(x, count, size=True), "a number or a name")
     for size in ("a * b", "k * 2", "k // 2"):
-        refuses("E204", lambda s=size: op.first(x, count, size=s), "has a name")
+        refuses("E204", lambda s=size: op.first(x, count, size=s), "is a name")
     for size in (3, "3"):
         refuses("E204", lambda s=size: op.nonzero(x, size=s), "the name of a size, got")
     refuses("E204", lambda: op.unique(x, size=2), "the name of a size")
@@ -446,4 +446,4 @@ class Module:
     def main(x: R.Tensor((4,), "float32")):
         return R.call("inner", (x,), out=R.Tensor((), "int64"))
 """
-    refuses("E136", lambda: mlc.verify(mlc.parse(called)), "data tell sizes in it")
+    refuses("E136", lambda: mlc.verify(mlc.parse(called)), "it has data-dependent sizes")

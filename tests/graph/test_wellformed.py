@@ -64,7 +64,7 @@ def test_what_is_well_formed_is_returned():
         ("E221", module((Y, op.relu(X)), (Y, op.exp(X))), ('"y" is bound twice',)),
         ("E221", module((Var("x", TYPE), op.relu(X))), ('two variables are called "x"',)),
         ("E222", module((W, op.relu(X))), ('"w" is declared R.Tensor((4, 3)', "(3, 4)")),
-        ("E222", module((W, Call("relu", (X,), (), OTHER))), ("relu gives", "the call says")),
+        ("E222", module((W, Call("relu", (X,), (), OTHER))), ("relu gives", "the call has type")),
         ("E223", module((Y, op.relu(op.exp(X)))), ("a nested Call", "bb.emit")),
         ("E224", module((Y, Call("rleu", (X,), (), TYPE))), ('no operator "rleu"', "relu")),
         ("E204", module((Y, Call("relu", (X,), (("b", 1),), TYPE))), ('attribute "b"',)),

@@ -77,7 +77,7 @@ OPEN = {
 
 
 def tried(body: str) -> str:
-    """What is said of a submission whose function does this and gives a number."""
+    """The error of a submission whose function does this and gives a number."""
     source = f"import ctypes, gc, os, sys\ndef f(n):\n    {body}\n    return n\n"
     asked = {"op": "collect", "source": source, "entry": "f", "kind": "program", "cases": [[2]]}
     with fresh_worker() as one, pytest.raises(Failed) as caught:

@@ -115,7 +115,7 @@ def test_a_recipe_earns_nothing(kind, notebook):  # noqa: F811
 
 
 def test_a_file_is_judged_by_its_data(notebook, tmp_path):  # noqa: F811
-    """What was drawn is one of the choices, and there is a point for each key."""
+    """Draws are among the choices, and there is a point for each key."""
     path = tmp_path / "work.zip"
     homework.export(path, {NAME: notebook(text(), "space")})
     with zipfile.ZipFile(path) as file:

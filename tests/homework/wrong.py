@@ -1,4 +1,4 @@
-"""What students hand in: per item of the shipped assignments, wrong solutions and right ones.
+"""Submissions of students: per item of the shipped assignments, wrong solutions and right ones.
 
 A wrong tensor program is the right one with some text replaced; a wrong schedule is the steps that
 a student wrote.

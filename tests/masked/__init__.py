@@ -1,1 +1,1 @@
-"""Hosts that hide part of what their CPU has: `MINIMLC_TEST_HOST=no-avx512 python -m pytest …`."""
+"""Hosts that hide features of their CPU: `MINIMLC_TEST_HOST=no-avx512 python -m pytest …`."""

@@ -1,4 +1,4 @@
-"""A host that hides part of what its CPU has, as virtual machines do: `MINIMLC_TEST_HOST` names it.
+"""A host that hides features of its CPU, as virtual machines do: `MINIMLC_TEST_HOST` names it.
 
 LLVM is asked in one place for the CPU's name and features, C compilers by `CC`: both answer what
 the mask leaves. Python imports this file when it starts, as its folder is in PYTHONPATH, so the

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Cell:
-    """A code cell: its text as Python, the names that it binds at its top level, and those of
-    the session that it uses.
+    """A code cell: its text as Python, the names that it binds at its top level, and the names
+    of the session that it uses.
     """
 
     def __init__(self, path: Path, number: int, cell: nbformat.NotebookNode):

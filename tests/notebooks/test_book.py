@@ -100,7 +100,7 @@ def verdicts(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """Three chapters, the second of which fails in its third cell; run as users do."""
+    """Three chapters; the second one fails in its third cell; run as users do."""
     folder = tmp_path_factory.mktemp("book")
     write(folder / "source", "01_good", "# Good & *well*", WIDGET, "Counter()", "print('one')")
     write(folder / "source", "02_bad", "# Bad", "x = 1", "y = x / 0", "print('never reached')")
@@ -275,7 +275,7 @@ def test_chapters_that_share_run_side_by_side_and_others_alone(tmp_path):
 
 
 def test_kernels_end_if_a_page_cannot_be_written(tmp_path):
-    """What the caller raises comes out, when the kernel of the next chapter has ended, too."""
+    """The caller's exception comes out when the kernel of the next chapter has ended, too."""
     pids = [tmp_path / name for name in ("one", "two")]
     for number, path in enumerate(pids, 1):
         waits = "time.sleep(600)" if number == 2 else "1"
@@ -357,7 +357,7 @@ def test_refresh_leaves_a_failing_chapter_as_it_was(tmp_path):
 
 
 def test_strict_comparison_sees_html_and_text(tmp_path):
-    """What the test of the chapters relies on: of these five cells, the three changed ones fail.
+    """The premise of the test of the chapters: of these five cells, the three changed ones fail.
 
     The random names of widgets are no difference.
     """

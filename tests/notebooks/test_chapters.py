@@ -127,7 +127,7 @@ PUBLIC = {
 
 
 def inner_names(tree: ast.Module) -> list[str]:
-    """What is imported from minimlc but not offered to readers."""
+    """Names that are imported from minimlc but not offered to readers."""
     found = []
     for node in ast.walk(tree):
         match node:

@@ -1,5 +1,5 @@
-"""Every exercise of every chapter: its solution is right, wrong answers (`answers/`) are told what
-is wrong with them, and nothing that an answer does ends in a traceback."""
+"""Every exercise of every chapter: its solution is right, wrong answers (`answers/`) get the
+reason, and nothing that an answer does ends in a traceback."""
 
 import ast
 import importlib
@@ -32,7 +32,7 @@ alone_if_timed = pytest.mark.parametrize(
 
 @cache
 def wrong(path: Path) -> dict:
-    """Wrong answers to each exercise of a chapter, with what they are told."""
+    """Wrong answers to each exercise of a chapter, with the verdicts' texts."""
     answers = importlib.import_module(f"tests.notebooks.answers.chapter_{path.stem[:2]}")
     return answers.wrong(chapter(path))
 

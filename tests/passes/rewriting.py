@@ -1,4 +1,4 @@
-"""What tests of graph passes share: small modules, odd inputs, "keeps every bit"."""
+"""Helpers of the tests of graph passes: small modules, odd inputs, "keeps every bit"."""
 
 import numpy as np
 

@@ -26,7 +26,7 @@ def conv(x, channels, size=3, **options):
 
 
 def block(x):
-    """What a network of images has between its convolutions; all of it with channels last."""
+    """Operators between the convolutions of a network of images, all with channels last."""
     y = op.relu(op.bias_add(conv(x, 4, padding=1), weights(4), axis=-1))
     y = op.batch_norm(conv(y, 4, padding=1), *(abs_weights(4) for _ in range(4)), axis=3)
     y = op.add(y, conv(x, 4, 1))

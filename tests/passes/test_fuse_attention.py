@@ -52,7 +52,7 @@ def test_attention_that_is_written_out_is_one_function(batch, name):
 
 
 def test_it_is_scheduled_as_the_operator_is():
-    """The same blocks as those of `op.attention`, in loops of the same kinds."""
+    """The same blocks as of `op.attention`, in loops of the same kinds."""
 
     def heads_last(q, k, v):
         q, v = (op.permute_dims(x, (0, 2, 1, 3)) for x in (q, v))

@@ -135,7 +135,7 @@ def test_many_rows_run_on_threads():
 
 
 def test_an_index_outside_would_be_noticed():
-    """Which elements are read, only the data tell: no check of those that are finds one outside."""
+    """The elements that are read depend on data: no check of them finds one outside."""
     mod = module([tensor("x", (2, 99))], lambda x: op.topk(x, k=99))
     x = odd_inputs(mod)
     same_bits(mlc.interpret(mod, "main", *x), mlc.build(mod, bounds="check")["main"](*x))

@@ -17,7 +17,7 @@ WIDE_ONLY = ("avx512", "avx10", "amx", "vnni")
 
 
 def target(vector_bits: int = 256, **sizes: int) -> mlc.Target:
-    """This machine, of which a recipe is to believe that it has such vectors and usual sizes."""
+    """This machine as seen by a recipe: with such vectors and usual sizes."""
     host = mlc.Target.host()
     features = ",".join(
         # Left out, a feature would come back by the CPU's name.
@@ -74,7 +74,7 @@ def arguments(mod: mlc.IRModule, seed: int = 0) -> list[np.ndarray]:
 
 
 def run(mod: mlc.IRModule, arrays: list[np.ndarray], target="llvm") -> np.ndarray:
-    """What a module's only function writes to its last argument."""
+    """The last argument after a call of a module's only function."""
     (name,) = mod.functions
     out = arrays[-1].copy()
     mlc.build(mod, target=target, cache=False)[name](*arrays[:-1], out)

@@ -120,7 +120,7 @@ def test_a_graphs_halves_are_widened_where_they_are_padded_and_packed(dtype):
 
 
 def test_an_image_of_two_convolutions_is_made_once():
-    """What both read is not made anew in each, where it would be made for every product."""
+    """Their common input is not made anew in each, where it would be made for every product."""
     image = te.placeholder((1, 8, 10, 10), "bfloat16", name="image")
     made = te.compute(image.shape, lambda *at: T.exp(image[at]), name="made")
     outs = []

@@ -87,7 +87,7 @@ def chain(rng: random.Random) -> mlc.IRModule:
 
 
 def stages(rng: random.Random) -> mlc.IRModule:
-    """Element-wise blocks of which some are used twice, or across rows."""
+    """Element-wise blocks; some are used twice, or across rows."""
     n, m = shape(rng, 2)
     a = te.placeholder((n, m), "float32", name="A")
     b = te.compute((n, m), lambda i, j: a[i, j] * a[i, j], name="B")

@@ -81,7 +81,7 @@ def run(mod, arrays, target):
 
 
 def agree(mod, target, *executors):
-    """What is scheduled for a target computes what the loops do."""
+    """Check that the program scheduled for a target computes what the loops do."""
     rng = np.random.default_rng(0)
     arrays = [random_array(p.shape, p.dtype, rng) for p in mod["main"].params]
     made = recipes.apply(mod, target)
@@ -144,7 +144,7 @@ LARGE = {
 
 @pytest.mark.parametrize("name", LARGE)
 def test_large_arrays_have_many_threads(name):
-    """What is too large to try all iterations is proven. A thread computes its own part alone."""
+    """Loops too long to try all iterations are proven. A thread computes its own part alone."""
     kernels = launched(recipes.apply(LARGE[name](), "gpusim"))
     assert np.prod(kernels[0].block) >= 256
     assert np.prod(kernels[0].grid) >= 256
@@ -191,7 +191,7 @@ def test_graph_functions_are_scheduled_unless_told_otherwise():
 
 
 def test_constants_are_fetched_as_other_factors_are():
-    """The kernels are those of weights that come as an argument."""
+    """The kernels are the same as for weights that come as an argument."""
     graph = mlc.parse(MODEL.replace("(5, 33)", "(64, 784)").replace("(33, 17)", "(784, 128)"))
     bound = mlc.passes.bind_params(graph, {"w": np.ones((784, 128), np.float32)})
     free, fixed = (mlc.build(mod, target="cuda").source("cuda") for mod in (graph, bound))

@@ -80,7 +80,7 @@ def deviation(a, b, part):
 
 
 def in_one_go(a, b):
-    """What adding up all products one by one gives."""
+    """The product by adding up all terms one by one."""
     total = np.zeros((len(a), b.shape[1]), a.dtype)
     for k in range(a.shape[1]):
         total += np.outer(a[:, k], b[k])

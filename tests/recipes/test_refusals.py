@@ -1,4 +1,4 @@
-"""What recipes refuse, a function or a block that is not their kind of work; what `apply` picks."""
+"""Refusals of recipes, for work that is not of their kind; the recipes that `apply` picks."""
 
 import numpy as np
 import pytest

@@ -107,7 +107,7 @@ def test_a_long_row_is_gone_through_in_a_loop_on_wide_vectors():
 
 
 def notes(mod: mlc.IRModule) -> dict[str, object]:
-    """What the loops ask memory for."""
+    """The prefetches of the loops."""
     (func,) = mod.functions.values()
     return {
         lp.var.name: v for lp in loops_in(func.body) for k, v in lp.annotations if k == "prefetch"
@@ -240,7 +240,7 @@ def test_ranks_of_a_row_are_computed_once(name):
 
 
 def test_rows_that_end_in_a_number_for_all_are_rows_too():
-    """What the last block needs all of is row by row of its own last block."""
+    """A buffer that the last block needs all of is row by row of its own last block."""
     x, labels = RNG.standard_normal((12, 200), "float32"), RNG.integers(0, 200, 12)
     agrees(mlc.op.cross_entropy, x, labels)
     mod = alone(mlc.op.cross_entropy, x, labels)

@@ -11,7 +11,7 @@ from tests.recipes.programs import target
 
 
 def kinds(mod: mlc.IRModule) -> list[tuple[str, int]]:
-    """The loops around steps, behind those of their start."""
+    """The loops around steps, behind the loops of their start."""
     every = [(loop.kind, loop.extent.value) for loop in loops_in(mod["main"].body)]
     return every[len(mod["main"].params[-1].shape) :]
 

@@ -41,7 +41,7 @@ def turned(shape, order, dtype="float32") -> mlc.IRModule:
 
 
 def scheduled(shape, order, dtype="float32", **sizes) -> mlc.IRModule:
-    """What the recipe makes of it."""
+    """The program that the recipe makes of it."""
     sch = mlc.Schedule(turned(shape, order, dtype), check=False)
     return recipes.transpose(sch, target=target(256, **sizes)).mod
 

@@ -1,4 +1,4 @@
-"""What copies of rings 1 and 2 can do: graphs of operators become planned calls of functions."""
+"""A copy of rings 1 and 2 at work: graphs of operators become planned calls of functions."""
 
 import sys
 

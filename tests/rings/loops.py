@@ -1,4 +1,4 @@
-"""What a copy of ring 1 alone can do, from text to a call of machine code."""
+"""A copy of ring 1 alone at work, from text to a call of machine code."""
 
 import sys
 

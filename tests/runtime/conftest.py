@@ -1,4 +1,4 @@
-"""What tests of the compile cache share."""
+"""Fixtures of the tests of the compile cache."""
 
 from pathlib import Path
 

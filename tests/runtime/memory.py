@@ -1,4 +1,4 @@
-"""What builds leave behind in their process: `python -m tests.runtime.memory --count 10000`.
+"""Memory left behind by builds in their process: `python -m tests.runtime.memory --count 10000`.
 
 Different programs are built, called and dropped. Printed is how much the process has grown since
 the first tenth of them. `--kind graph` builds graph functions, `--kind cached` what the cache has.
@@ -58,7 +58,7 @@ def graph(number: int, target: str, cache: bool) -> None:
 
 
 class Held(NamedTuple):
-    """What a process holds: KiB in all, KiB of malloc's (0 if unknown), mappings, Python blocks."""
+    """Memory of a process: KiB in all, KiB of malloc's (0 if unknown), mappings, Python blocks."""
 
     resident: float
     native: float
@@ -99,8 +99,8 @@ def held(*, forget: bool) -> Held:
 def left_behind(
     one: Callable[[int, str, bool], None], target: str, cache: bool, numbers: Sequence[int]
 ) -> Held:
-    """What a build leaves behind, after the first third of these: the lesser of the means of the
-    second and of the last. A table that grows once is in one of them, a leak in both.
+    """The memory that a build leaves behind, after the first third of these: the lesser of the
+    means of the second and of the last. A table that grows once is in one of them, a leak in both.
     """
     count = len(numbers) // 3
     seen = []

@@ -1,4 +1,4 @@
-"""`build`'s own arguments, checked bounds, and what a library tells about itself."""
+"""`build`'s own arguments, checked bounds, and a library's description of itself."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A call with a wrong array never reaches native code, and says which argument and which axis."""
+"""A call with a wrong array never reaches native code, and names the argument and the axis."""
 
 import numpy as np
 import pytest

@@ -15,7 +15,7 @@ WEIGHTS = [RNG.standard_normal(shape, "float32") for shape in ((40, 24), (40, 40
 
 
 def decoder(n: int | None = None) -> mlc.IRModule:
-    """Three layers on one row, of which the second one looks at n rows that came before."""
+    """Three layers on one row; the second one looks at n rows that came before."""
     bb = mlc.BlockBuilder()
     x = mlc.Var("x", R.Tensor((1, 24), "float32"))
     past = mlc.Var("past", R.Tensor((size_of("n") if n is None else n, 40), "float32"))

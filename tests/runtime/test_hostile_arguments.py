@@ -366,7 +366,7 @@ def test_a_result_whose_elements_share_memory_is_refused(way):
 
 
 def test_strides_for_which_overlap_is_a_hard_question():
-    """Is one of 2**36 sums of strides 500? What numpy cannot tell soon is refused. All sums are
+    """Is one of 2**36 sums of strides 500? What numpy cannot decide soon is refused. All sums are
     addresses, wherever the array lies: qemu's begin at 2**38.
     """
     sizes, memory = (2,) * 36, np.zeros(1000, np.uint8)

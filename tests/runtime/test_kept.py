@@ -19,7 +19,7 @@ WEIGHTS = [RNG.standard_normal(shape, "float32") for shape in ((10, 24), (10, 10
 
 
 def network(last: str = "relu", scale: float = 1.0, name: str = "x") -> mlc.IRModule:
-    """Three layers: rows times packed weights, of which the second is used twice."""
+    """Three layers: rows times packed weights; the second is used twice."""
     bb = mlc.BlockBuilder()
     x = mlc.Var(name, R.Tensor((3, 24), "float32"))
     with bb.function("main", [x]):

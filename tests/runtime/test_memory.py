@@ -1,4 +1,4 @@
-"""What a build leaves behind when its library is dropped, counted exactly; `memory` runs 10 000."""
+"""Memory left by a build when its library is dropped, counted exactly; `memory` runs 10 000."""
 
 import gc
 import linecache

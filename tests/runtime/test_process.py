@@ -1,4 +1,4 @@
-"""What could end the process, tried in a process of its own: it must end well."""
+"""Calls that could end the process, tried in a separate process: it must end well."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Timing: what a record says."""
+"""Timing: the contents of a record."""
 
 import gc
 

@@ -162,7 +162,7 @@ def test_random_graphs_of_pieces(seed):
 
 @pytest.mark.parametrize("name", ["tril", "triu"])
 def test_a_triangle_is_no_part(name):
-    """What it leaves out is zero, and read from nowhere."""
+    """The rest of it is zero, and read from nowhere."""
     triangle = getattr(op, name)
 
     def of_one(bb, x):

@@ -109,7 +109,7 @@ def main(A: T.Buffer((4, 8), "float32"), B: T.Buffer((4, 8), "float32"),
 
 
 class Mistake(NamedTuple):
-    """A call that is refused, and what the line it is told to try may speak of."""
+    """A call that is refused, and the words that the suggested line may use."""
 
     code: str
     call: Callable[[], Any]
@@ -205,7 +205,7 @@ SNAPSHOTS = Path(__file__).with_name("catalogue.txt")
 
 
 def message(name: str) -> str:
-    """What a notebook shows for a mistake of the catalogue."""
+    """The message that a notebook shows for a mistake of the catalogue."""
     try:
         CATALOGUE[name].call()
     except mlc.CompileError as error:

@@ -1,4 +1,4 @@
-"""The catalogue of errors: what each mistake prints, and that the line it says to try works."""
+"""The catalogue of errors: the text of each mistake, and that the suggested line works."""
 
 import re
 

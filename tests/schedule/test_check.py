@@ -1,4 +1,4 @@
-"""Check mode: what it catches, how it says so, and what it leaves alone."""
+"""Check mode: the faults that it catches, its messages, and what it leaves alone."""
 
 from dataclasses import dataclass
 
@@ -220,7 +220,7 @@ def main(A: T.Buffer((40,), "float16"), C: T.Buffer((1,), "float16")):
 
 
 def test_cancelling_sums_are_told_from_faults():
-    """What is left of a sum after cancelling is all rounding; in 64 bits it agrees."""
+    """The rest of a sum after cancelling is all rounding; in 64 bits it agrees."""
     mod = mlc.parse("""
 @T.prim_func
 def main(A: T.Buffer((32,), "float32"), C: T.Buffer((1,), "float32")):

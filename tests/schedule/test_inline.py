@@ -1,4 +1,4 @@
-"""compute_inline of what nothing reads; reverse_compute_inline of readers of another shape."""
+"""compute_inline of unread blocks; reverse_compute_inline of readers of another shape."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""bind, notes, unit loops, and what a schedule says of its blocks."""
+"""bind, notes, unit loops, and a schedule's queries of its blocks."""
 
 import gc
 import weakref

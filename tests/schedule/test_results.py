@@ -1,4 +1,4 @@
-"""What a step leaves behind is proven like any program: every axis, index and concurrent loop."""
+"""The result of a step is proven like any program: every axis, index and concurrent loop."""
 
 import numpy as np
 import pytest

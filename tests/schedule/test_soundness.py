@@ -548,7 +548,7 @@ NEVER_CLIPS = [
     "A[i, j] < T.float32('inf')",
     "A[i, j] < T.float32('nan')",
 ]
-"""What exact arithmetic of whole numbers would take for a test of the buffer's ends."""
+"""Conditions that exact arithmetic of whole numbers would take for a test of the buffer's ends."""
 
 
 @pytest.mark.parametrize("guard", NEVER_CLIPS)

@@ -1,4 +1,4 @@
-"""What an uneven split does beyond the end: guards, padding, and extents that are not constant."""
+"""An uneven split beyond the end: guards, padding, and extents that are not constant."""
 
 import pytest
 

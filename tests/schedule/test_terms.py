@@ -1,4 +1,4 @@
-"""decompose_sum, and copies with an offset: how bytes of one sign become those of the other."""
+"""decompose_sum, and copies with an offset: bytes of one sign become bytes of the other."""
 
 from functools import partial
 

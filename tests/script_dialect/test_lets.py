@@ -205,7 +205,7 @@ def test_reads_as_it_is(name, params, body, expected):
         ("A: T.float32 = 1.0", "E124", "cannot be replaced"),
         ("with T.LetStmt(A[0]):\n    pass", "E125", "needs a name"),
         ("B[0] = T.Let(A[0], where=A)", "E121", "where="),
-        ("x = T.float32()\nB[0] = x", "E136", "nothing tells x"),
+        ("x = T.float32()\nB[0] = x", "E136", "nothing determines x"),
         (f"for i in range({FIRST}, {FIRST} + 4):\n    A[i] = 1.0", "E124", "A changes here"),
         (f"X = T.match_buffer(B[{FIRST}], ())\nA[0] = 2.0\nX[()] = 1.0", "E124", '"X" would'),
     ],

@@ -1,4 +1,4 @@
-"""Sizes that only a call tells, and parameters that are numbers."""
+"""Sizes known only at the call, and parameters that are numbers."""
 
 import textwrap
 
@@ -270,7 +270,7 @@ def test_an_instance_is_proved():
     lib = mlc.build(mod)
     refuses("E107", lambda: lib["main"](floats(4), floats(4)), "A is read out of range")
     body = "n = T.int32()\nfor i in range(n):\n    pass"
-    refuses("E136", lambda: module("", body), "nothing tells n")
+    refuses("E136", lambda: module("", body), "nothing determines n")
 
 
 @pytest.mark.parametrize(

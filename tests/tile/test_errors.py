@@ -1,4 +1,4 @@
-"""What a tile program says wrongly is refused where it stands."""
+"""Mistakes in a tile program are refused where they stand."""
 
 from functools import partial
 

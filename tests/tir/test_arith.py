@@ -91,7 +91,7 @@ def test_a_sum_with_a_variable_of_which_nothing_is_known_may_wrap_and_bounds_non
 
 
 def value(expr: Expr, var: Var, number: int) -> int:
-    """What an expression of one variable is for a number, by Python's own arithmetic."""
+    """The value of an expression of one variable for a number, by Python's own arithmetic."""
     match expr:
         case Const(constant):
             return constant

@@ -1,4 +1,4 @@
-"""What a run touches, in order: serial, vectorized, parallel, cut short."""
+"""Elements that a run touches, in order: serial, vectorized, parallel, cut short."""
 
 import numpy as np
 import pytest

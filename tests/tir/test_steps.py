@@ -20,7 +20,7 @@ def axis(size, name="k"):
 
 
 def added(x=X, at=AT, new=NEW):
-    """Rows of `new` added to those of `x` at places that data say."""
+    """Rows of `new` added to rows of `x` at data-dependent places."""
     k, j = axis(at.shape[0]), axis(x.shape[1], "j")
 
     def element(i, l):

@@ -376,7 +376,7 @@ def test_sizes_that_nothing_tells_and_other_mistakes():
     n, m = te.var("n"), te.var("m")
     X = te.placeholder((n,), name="X")
     loose = te.compute((n,), lambda i: X[i] * m, name="loose")
-    refuses("E136", lambda: te.create_prim_func([X, loose]), "nothing tells the size m", "[m, A")
+    refuses("E136", lambda: te.create_prim_func([X, loose]), "determines the size m", "[m, A")
     refuses("E130", lambda: te.var("x", "float32"), "float32 is none")
     refuses("E130", lambda: te.placeholder((A[0, 0], 3)), "sizes are integers")
     refuses("E130", lambda: te.reduce_axis((n, 2.5)), "bounds")

@@ -1,4 +1,4 @@
-"""Uses of what was never written: refused with the element where they are certain, accepted where
+"""Uses of unwritten elements: refused with the element where they are certain, accepted where
 everything is written after all, and found by the interpreter where the data decides.
 """
 
@@ -959,7 +959,7 @@ def main(A: T.Buffer((10, 8), "float32"), C: T.Buffer((10,), "float32")):
 
 
 def test_a_loop_inside_a_block_may_end_at_its_iter():
-    """What such a loop's extent says is known of the loops around the block."""
+    """The extent of such a loop is known of the loops around the block."""
     with pytest.raises(mlc.VerifyError) as caught:
         mlc.verify(mlc.parse(TRIANGLE))
     assert caught.value.code == "E131"

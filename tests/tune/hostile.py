@@ -1,4 +1,4 @@
-"""A worker with a target "hostile", whose functions do to their process what their name says."""
+"""A worker with a target "hostile", whose functions harm their process as their name states."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ def noise(*arrays):
 
 
 def build(module, target, check, cache):
-    """What stands for a library: a function by the name of the last parameter."""
+    """A stand-in for a library: a function by the name of the last parameter."""
     kind = module["main"].params[-1].name
     return {"main": globals()[kind]}
 

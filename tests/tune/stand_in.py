@@ -69,7 +69,7 @@ class Pretended:
 
 
 class Record(NamedTuple):
-    """What came of a candidate."""
+    """A candidate and its result."""
 
     candidate: Candidate
     result: Result

@@ -1,4 +1,4 @@
-"""Candidates in workers: what comes of good ones, of wrong ones, and of those that misbehave."""
+"""Candidates in workers: the results of good, of wrong, and of misbehaving ones."""
 
 import json
 import sys

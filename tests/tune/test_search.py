@@ -1,4 +1,4 @@
-"""The search, on a runner that pretends: what it finds, repeats, resumes and says."""
+"""The search, on a runner that pretends: its finds, repeats, resumptions and messages."""
 
 from dataclasses import replace
 from math import log2
@@ -345,7 +345,7 @@ def test_arguments_of_another_kind_are_refused(options):
 
 
 def test_times_of_another_host_are_left_out():
-    """What is in a database may be from elsewhere; the runner says where it is."""
+    """Records of a database may be from elsewhere; the runner names its own host."""
     database = Remembered()
     here, there = Pretended(score), Pretended(lambda candidate: 1e-3)
     here.host = "pretended"

@@ -1,4 +1,4 @@
-"""What values show of themselves: the same in every run, escaped, readable without styles."""
+"""The display of values: the same in every run, escaped, readable without styles."""
 
 import json
 import os
@@ -20,7 +20,7 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def stripped(html: str) -> str:
-    """What is left to read without any markup."""
+    """The text without any markup."""
     return unescape(re.sub(r"<[^>]*>", "", html))
 
 

@@ -1,4 +1,4 @@
-"""What a page carries to run a kernel by WebGPU: text, arrays, results and their bounds."""
+"""The contents of a page that runs a kernel by WebGPU: text, arrays, results and their bounds."""
 
 from base64 import b64decode
 

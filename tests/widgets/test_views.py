@@ -72,7 +72,7 @@ VIEWS = {
 
 
 def state_of(view) -> dict:
-    """What travels to the page, less what ipywidgets adds."""
+    """The state that is sent to the page, less what ipywidgets adds."""
     return {name: value for name, value in view.get_state().items() if name != "layout"}
 
 

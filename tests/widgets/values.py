@@ -46,7 +46,7 @@ class Timing:
 
 
 def schedule() -> Schedule:
-    """Two steps, the second of which only annotates."""
+    """Two steps; the second one only annotates."""
     return Schedule(module()).split("i", factors=[None, 4]).annotate("C", "note", 1)
 
 
@@ -66,7 +66,7 @@ def arguments(count: int, *shape: int) -> list[np.ndarray]:
 
 
 def profile(mod: IRModule) -> Profile:
-    """What the simulator counts of a program, on zeros."""
+    """The simulator's counts for a program, on zeros."""
     arrays = [np.zeros(p.shape, p.dtype) for p in mod["main"].params]
     return mlc.build(mod, "gpusim").profile("main", *arrays)
 

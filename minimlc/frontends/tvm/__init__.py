@@ -8,8 +8,8 @@ or, where a program says `import tvm` itself:
     from minimlc.frontends.tvm import install
     install()
 
-Each name stands for a public one of minimlc's. What has no counterpart says what to use instead
-(`absent`); what differs, and why, is in `docs/coming-from-tvm.md`.
+Each name stands for a public one of minimlc's. A name without counterpart raises an error with a
+replacement (`absent`); what differs, and why, is in `docs/coming-from-tvm.md`.
 """
 
 from minimlc.frontends.tvm import (

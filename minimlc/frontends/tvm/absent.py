@@ -1,4 +1,4 @@
-"""Names of TVM that have no counterpart here, and what to use instead, a line each."""
+"""Names of TVM that have no counterpart here, and what to use instead, in one line per text."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -8,24 +8,24 @@ from typing import Any, NoReturn
 from minimlc.loops.values.errors import CompileError, did_you_mean, near_misses
 
 _TABLE = Path(__file__).with_suffix(".txt").read_text("utf-8")
-"""A line for each text: what to use <- modules, each with its names."""
+"""One line per text: what to use <- modules, each with its names."""
 
 INSTEAD: Mapping[str, str] = {
     f"{family}.{name}" if family == "tvm" else f"tvm.{family}.{name}": text
     for row in _TABLE.strip().replace("\n  ", " ").split("\n")
     for text, families in (row.split(" <- "),)
-    for family, names in (each.split(": ") for each in families.split("; "))
+    for family, names in (entry.split(": ") for entry in families.split("; "))
     for name in names.split()
 }
-"""What to use in place of a name of TVM, by its full name; what is inside it goes with it."""
+"""Replacements of TVM's names, by full name; an entry covers the names inside it, too."""
 
 
 class Unmapped(CompileError):
-    """A name of TVM that has no counterpart here; one line says what to use instead."""
+    """A name of TVM that has no counterpart here; the message has a replacement."""
 
 
 class UnknownName(CompileError, AttributeError):
-    """A name that is neither here nor in the table; `hasattr` says no."""
+    """A name that is neither here nor in the table; `hasattr` is False."""
 
 
 class UnknownModule(CompileError, ModuleNotFoundError):
@@ -40,7 +40,7 @@ def covering(name: str) -> str:
 
 
 class Absent(ModuleType):
-    """Stands where TVM has a module, class or function: every use of it says what to use."""
+    """Stands where TVM has a module, class or function: every use raises `Unmapped`."""
 
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):
@@ -76,13 +76,13 @@ def names_of(module: ModuleType) -> Callable[[str], Any]:
 
 
 def absent(name: str, known: Iterable[str], error: type[CompileError] = UnknownName) -> Absent:
-    """What stands for a name of the table; an error for any other."""
+    """The stand-in for a name of the table; an error for any other."""
     if covering(name):
         return Absent(name)
-    owner, _, own = name.rpartition(".")
-    close = near_misses(own, [each for each in known if not each.startswith("_")])
-    hint = did_you_mean(own, close) or "see docs/coming-from-tvm.md"
-    raise error(f"{owner} has no name {own!r} here; {hint}", code="E105")
+    owner, _, last = name.rpartition(".")
+    close = near_misses(last, [item for item in known if not item.startswith("_")])
+    hint = did_you_mean(last, close) or "see docs/coming-from-tvm.md"
+    raise error(f"{owner} has no name {last!r} here; {hint}", code="E105")
 
 
 def shown(module: str) -> str:

@@ -1,4 +1,4 @@
-"""Classes of TVM whose values are those of another class."""
+"""Classes of TVM that stand for other classes, and have no values themselves."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ _ALSO = rows(__file__)
 
 
 class _Finder:
-    """Finds what is in TVM, but not here: a module that says what to use instead."""
+    """Finds modules of TVM that are not here: stand-ins, whose use raises an error."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
@@ -48,7 +48,7 @@ def modules() -> dict[str, ModuleType]:
     """The modules here, by TVM's names."""
     inside = {n: m for n, m in sys.modules.items() if f"{n}.".startswith(f"{_PACKAGE}.")}
     here = {shown(name): module for name, module in inside.items()}
-    return here | {f"tvm.{name}": here[f"tvm.{own}"] for name, own in _ALSO.items()}
+    return here | {f"tvm.{name}": here[f"tvm.{ours}"] for name, ours in _ALSO.items()}
 
 
 def uninstall() -> None:

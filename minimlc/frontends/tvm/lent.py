@@ -1,4 +1,4 @@
-"""What TVM's programs ask of values, lent to the classes that these have here.
+"""Attributes that TVM's programs ask of values, lent to the classes of these values here.
 
 Importing this package gives the classes below attributes under the names that TVM has for them.
 """

@@ -1,4 +1,4 @@
-"""`tvm.nd`: arrays. Those of numpy are what compiled functions take; these know TVM's names too."""
+"""`tvm.nd`: arrays. Compiled functions take numpy's; these have TVM's names too."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from minimlc.loops.values.errors import CallError
 
 
 class Device(str):
-    """Where arrays are: in this machine's memory."""
+    """The place of arrays: this machine's memory."""
 
     def sync(self, stream: object = None) -> None:
         """Wait for what runs: calls here return when they are done."""
@@ -66,7 +66,7 @@ def empty(shape: Any, dtype: str = "float32", device: Any = None, ctx: Any = Non
 
 
 def wrapped(value: Any) -> Any:
-    """What a function returned: arrays as `NDArray`s, tuples as lists of them."""
+    """The result of a function: arrays as `NDArray`s, tuples as lists of them."""
     if isinstance(value, tuple):
         return [wrapped(part) for part in value]
     return value.view(NDArray) if isinstance(value, np.ndarray) else value

@@ -1,4 +1,4 @@
-"""`tvm.runtime`: what is built, how it is called and timed, and Python functions by name."""
+"""`tvm.runtime`: compiled modules, their calls and timings, and Python functions by name."""
 
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
@@ -16,7 +16,7 @@ device, ndarray, tensor = nd.device, nd, nd.array
 
 class Module:
     """A library; called as itself, it is the first of its functions. `symbols` are other names of
-    functions: those that they say they have.
+    functions: their global symbols.
     """
 
     def __init__(self, library: Library, symbols: Mapping[str, str] = {}):
@@ -43,7 +43,7 @@ class Module:
     def time_evaluator(
         self, func_name: str, dev: Any = None, number: int = 10, repeat: int = 1, **_: Any
     ) -> Callable[..., Timing]:
-        """What times calls of a function: `repeat` samples, each of calls enough to measure."""
+        """A timer of calls of a function: `repeat` samples, each of calls enough to measure."""
         return partial(time, self._function(func_name), warmup=1, repeat=repeat)
 
     evaluator = time_evaluator
@@ -59,7 +59,7 @@ class Module:
 
 
 class VirtualMachine(Module):
-    """What runs graph functions: here they are compiled as everything else."""
+    """The runner of graph functions: here they are compiled as everything else."""
 
     def __init__(self, executable: Module, device: Any = None, memory_cfg: Any = None):
         super().__init__(executable.library, executable.symbols)

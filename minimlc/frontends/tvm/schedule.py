@@ -41,7 +41,7 @@ class BlockRV(Handle):
 
 
 STEPS = rows(__file__)
-"""The steps of TVM's schedules that are primitives here: what it calls the arguments, in order; and
+"""The steps of TVM's schedules that are primitives here: its names of the arguments, in order; and
 the handles that it gets: to the new loops or blocks, all of them or the first.
 """
 
@@ -80,7 +80,7 @@ class Schedule:
     """The steps on the function that is worked on, as data."""
 
     def copy(self) -> "Schedule":
-        """A schedule of the module as it is now, which goes its own way."""
+        """An independent schedule of the module as it is now."""
         return copy(self)
 
     def work_on(self, func_name: str) -> None:
@@ -128,7 +128,7 @@ class Schedule:
         return _found(type(handle), self._value(func), name)
 
     def _place(self, handle: str) -> tuple[str, str]:
-        """The function that a handle (or a name) is in, and what it is called there by now."""
+        """The function that a handle (or a name) is in, and its name there by now."""
         func, name = getattr(handle, "func", "") or self.func_working_on, str(handle)
         while (func, name) in self._renamed:
             name = self._renamed[func, name]
@@ -161,7 +161,7 @@ class Schedule:
         return _handles(BlockRV, func, getattr(self._value(func), which)(name))
 
     def _step(self, name: str, *args: Any, **options: Any) -> Any:
-        """Apply a primitive; handles to what is new, as TVM gives them."""
+        """Apply a primitive; handles to new loops or blocks, as TVM gives them."""
         names, _, gives = STEPS.get(name, "").partition(" -> ")
         options = {key: value for key, value in options.items() if key not in IGNORED}
         handles = [part for part in (*args, *options.values()) if isinstance(part, Handle)]
@@ -247,8 +247,8 @@ def _new(kind: type[Handle], before: Value, after: Value) -> list[str]:
 
 
 def _renamed(func: str, before: Value, after: Value) -> dict[tuple[str, str], str]:
-    """Blocks that are gone after a step, each with what it goes on as: the last new one, or the
-    reader that was computed in its place.
+    """Blocks that a step removed, each with the block that takes its place: the last new one, or
+    the reader that was computed in its place.
     """
     new, (step, arguments) = _new(BlockRV, before, after), after.trace[-1]
     new = [arguments["block"]] if step == "reverse_compute_inline" else new

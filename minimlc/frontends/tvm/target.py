@@ -8,7 +8,7 @@ from minimlc.loops.values import target as own
 from minimlc.loops.values.errors import BuildError
 
 FIELDS = {"mcpu": "cpu", "mattr": "features", "num-cores": "cores"}
-"""What TVM calls the fields of a target."""
+"""The fields of a target, by TVM's names."""
 
 
 class Target(metaclass=Alias):

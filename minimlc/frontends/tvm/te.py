@@ -31,7 +31,7 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "") -> str:
 
 
 class Operation:
-    """What computes a tensor, over its axes and those that it reduces; also what stands for a
+    """The operation that computes a tensor, over its axes and reduction axes; it also stands for a
     tensor that a schedule made.
     """
 
@@ -76,7 +76,7 @@ class Schedule:
         return op
 
     def iters(self, block: BlockRV) -> list[BlockIter]:
-        """The axes of a block, those that it reduces last."""
+        """The axes of a block, reduction axes last."""
         return sorted(self.schedule.get(block).iters, key=lambda it: it.kind != "S")
 
     def made(self, block: BlockRV, like: Tensor) -> Operation:
@@ -94,7 +94,7 @@ class Schedule:
         return absent(f"tvm.te.Schedule.{name}", dir(Schedule))
 
     def cache_write(self, tensor: Tensor | Operation, scope: str) -> Operation:
-        """The tensor as it is computed in another scope; what is left of `tensor` copies that."""
+        """The tensor as it is computed in another scope; the rest of `tensor` copies that."""
         op, block = self[tensor].op, self[tensor].block
         self.enter(op, copy := self.schedule.cache_write(block, 0, scope))
         return self.enter(Operation(replace(op.tensor, name=str(copy))), block)
@@ -131,7 +131,7 @@ class Schedule:
         """The scheduled function, with these parameters, and results that are not among them."""
         self.settle()
         for stage, loop in self.waiting:
-            stage.move(loop)  # refused: this tells why
+            stage.move(loop)  # refused: this raises the reason
         params = dict.fromkeys((*args, *self.outputs))
         func = create_prim_func([self.known.get(param, param) for param in params])
         mod = IRModule({name: func.with_attr("global_symbol", name)})
@@ -139,7 +139,7 @@ class Schedule:
 
 
 class Stage:
-    """The steps on the loops that compute one tensor: those of `Schedule`, on its axes."""
+    """The steps of `Schedule` on the loops that compute one tensor, by its axes."""
 
     def __init__(self, schedule: Schedule, tensor: Tensor):
         self.schedule, self.steps, self.tensor = schedule, schedule.schedule, tensor
@@ -201,13 +201,13 @@ def _stages(outputs: Sequence[Tensor], done: dict[Tensor, None]) -> dict[Tensor,
 
 
 class _Reads(Substitute):
-    """Reads of other tensors."""
+    """Substitutes the tensors that a value reads."""
 
     visit_Tensor = Substitute.visit_Buffer
 
 
 def _named_apart(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
-    """Tensors, producers first, and the same by names of their own."""
+    """Tensors, producers first, each with its copy under a unique name."""
     names = UniqueNames(reserved=(), spell=str)
     known: dict[Any, Any] = {}
     values: dict[Any, Any] = {None: None}

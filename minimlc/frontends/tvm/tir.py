@@ -20,7 +20,7 @@ MORE = SimpleNamespace(**{**FUNCTIONS, **_NAMED, "all": te.all, "any": te.any})
 
 
 class IndexMap:
-    """Where an index goes: here the function itself, or its text."""
+    """A map of indices: here the function itself, or its text."""
 
     @staticmethod
     def from_func(mapping_function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
@@ -29,7 +29,7 @@ class IndexMap:
 
 
 class TensorIntrin:
-    """What one unit of hardware computes."""
+    """The computation of one unit of hardware."""
 
     @staticmethod
     def register(name: str, desc: Any, impl: Any, override: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Sizes that calls tell, as graphs use them: where no part knows such sizes, all are numbers."""
+"""Sizes known at the call, as graphs use them; where no part has such sizes, all are numbers."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from minimlc.loops.values.parts import Hook
 SIZES = Hook[Any]("sizes")
 """Their arithmetic, texts and bounds."""
 FAMILIES = Hook[Any]("families")
-"""What calls tell of a function's sizes, and the function for these."""
+"""The sizes of a function that its calls determine, and the function for these."""
 
 CONTROL_FLOW = Hook[Any]("control flow")
 """Conditions and loops in graphs: their types, and what runs them."""

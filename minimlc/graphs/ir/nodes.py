@@ -44,7 +44,7 @@ BOUNDS = "bounds"
 class TensorType:
     """The type of a tensor: its shape in elements and its dtype. Types compare by value.
 
-    A size that a call tells is a symbol, written as its text: `R.Tensor(("n", 784), "float32")`.
+    A size known at the call is a symbol, written as its text: `R.Tensor(("n", 784), "float32")`.
     """
 
     shape: tuple[int, ...]
@@ -88,9 +88,9 @@ class TupleType:
 Type = TensorType | TupleType
 
 MOST_FIELDS = 2**12
-"""Fields of a tuple and of those in it, at the most."""
+"""The most fields of a tuple, nested ones included."""
 MOST_TUPLES = 100
-"""Levels of nested tuples, at the most."""
+"""The most levels of nested tuples."""
 
 
 def _check_fields(fields: tuple[object, ...]) -> None:
@@ -107,7 +107,7 @@ def _check_fields(fields: tuple[object, ...]) -> None:
 class Expr(Node):
     """A value of the graph level; every expression has a `type`.
 
-    `minimlc.graphs.operators` says what Python's operators make of one. One that is not bound yet
+    `minimlc.graphs.operators` defines Python's operators on values. A value that is not bound yet
     has no limits: binding it gives each call in it a variable.
     """
 
@@ -161,16 +161,16 @@ class Var(Expr):
 
 
 def shaped(what: str, shape: Any, kind: Any) -> TensorType:
-    """The type of a shape and a dtype, or anything that has one, such as a tensor's type; where
-    that has axes of its own, these must be the same.
+    """The type of a shape and a dtype. `kind` is a dtype, or anything that has one, such as a
+    tensor's type; its axes, if it has any, must be the same.
     """
     plain = isinstance(kind, str | np.dtype | type)
     result = TensorType(shape, dtype_record(kind if plain else getattr(kind, "dtype", kind)).name)
-    own = getattr(kind, "shape", result.shape)
+    declared = getattr(kind, "shape", result.shape)
     fits = getattr(kind, "ndim", -1) in (-1, result.ndim)
-    if not plain and not (fits and tuple(own) == result.shape):
-        said = getattr(kind, "shape", f"{kind.ndim} axes")
-        why = f"{what} has the shape {result.shape}, its type {said}"
+    if not plain and not (fits and tuple(declared) == result.shape):
+        axes = getattr(kind, "shape", f"{kind.ndim} axes")
+        why = f"{what} has the shape {result.shape}, its type {axes}"
         raise CompileError(why, code="E205", hint=repr(result))
     return result
 
@@ -298,7 +298,7 @@ OF_GRAPHS = ("call", *CONTROL)
 
 
 def called(call: Call) -> list[tuple[str, str]]:
-    """The functions that a joint names, each with the attribute that does; none for operators."""
+    """The functions that a joint calls, as (attribute, name); none for operators."""
     named = dict(call.attrs)
     return [(key, str(named.get(key, ""))) for key in CALLEES.get(call.op, ())]
 

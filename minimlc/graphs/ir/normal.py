@@ -11,7 +11,7 @@ Bind = Callable[[Expr], Var]
 
 
 class Normal:
-    """Makes values normal. `leaf` gives, or refuses, what is neither a call nor a tuple."""
+    """Brings values into normal form. `leaf` maps or refuses values that are no calls or tuples."""
 
     def __init__(self, bind: Bind, leaf: Callable[[Expr], Expr]):
         self.bind, self.leaf = bind, leaf
@@ -21,7 +21,7 @@ class Normal:
         return self._with_atoms(value, self._bind_all(_calls_in_operands(value)))
 
     def atom(self, value: Expr) -> Expr:
-        """A variable, constant or tuple of those that stands for `value`."""
+        """A variable, a constant, or a tuple of them, that stands for `value`."""
         return self._atom(value, self._bind_all(_calls_in(value)))
 
     def _bind_all(self, calls: list[Expr]) -> dict[Expr, Var]:
@@ -57,7 +57,7 @@ class Normal:
                 return done[value]
             case Tuple():
                 return replace(value, fields=self._atoms(value.fields, done))
-            case _:  # other nodes: as `leaf` says
+            case _:  # other nodes: by `leaf`
                 return self.leaf(value)
 
 

@@ -16,9 +16,9 @@ from minimlc.loops.values.parts import Hook
 Function = Callable[..., Any]
 _FUNCTIONS: dict[str, Function] = {}
 LIBRARIES = Hook[Any]("libraries")
-"""What registers functions of other libraries, at the latest when one is looked for."""
+"""Parts that register functions of other libraries, at the latest when one is looked up."""
 _PREFIXES = ("numpy.", "torch.")
-"""How their names begin."""
+"""The prefixes of their names."""
 
 
 def register_func(name: str, func: Function | None = None, *, override: bool = False) -> Any:

@@ -90,7 +90,7 @@ class Scope:
         return self._normal.value(value)
 
     def atom(self, value: ir.Expr) -> ir.Expr:
-        """A variable, constant or tuple of those that stands for `value`."""
+        """A variable, a constant, or a tuple of them, that stands for `value`."""
         return self._normal.atom(value)
 
     def _bind_inner(self, normal: ir.Expr) -> ir.Var:

@@ -1,4 +1,4 @@
-"""Which sizes a graph function has that are told: by a call, or by its data."""
+"""Sizes of a graph function that are known only at the call, or only from its data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from minimlc.loops.values.literals import names_in
 
 
 def is_symbolic(func: object) -> bool:
-    """Whether `func` is a graph function with sizes that a call or its data tell."""
+    """Whether `func` is a graph function with sizes known at the call, or data-dependent ones."""
     if not isinstance(func, Function):
         return False
     return bool(size_names(*[p.type for p in func.params])) or data_tell(func)
 
 
 def told_by(value: Expr) -> str | None:
-    """The size that an operator tells from data, by its name: `R.first(x, count, size="k")`."""
+    """The data-dependent size that a call defines, by name: `R.first(x, count, size="k")`."""
     if not isinstance(value, Call) or value.op != "first" or len(value.args) < 2:
         return None
     return next(iter(names_in(value.attr("size"))), None)
@@ -34,7 +34,7 @@ _TELLING: WeakKeyDictionary[Function, bool] = WeakKeyDictionary()
 
 
 def data_tell(func: Function) -> bool:
-    """Whether data tell a size in a graph function."""
+    """Whether a graph function has a data-dependent size."""
     known = _TELLING.get(func)
     if known is None:
         known = any(told_by(binding.value) is not None for binding in func.bindings())

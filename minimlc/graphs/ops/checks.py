@@ -1,4 +1,4 @@
-"""What type rules ask of attributes and shapes, and how they refuse."""
+"""Checks of attributes and shapes in type rules, and their errors."""
 
 from typing import Any, NoReturn
 
@@ -14,7 +14,7 @@ BOOL = ("bool",)
 ALL = NUMBERS + BOOL
 HALF = ("float16", "bfloat16")
 NO_DTYPE = ("", "void", None)
-"""What an attribute says that asks for the dtype of the tensors."""
+"""Values of a dtype attribute that stand for the dtype of the tensors."""
 
 Axes = int | tuple[int, ...] | None
 
@@ -25,8 +25,8 @@ def refuse(why: str, code: str = "E203", hint: str = "") -> NoReturn:
 
 
 def fits(value: float, dtype: str) -> bool:
-    """Whether a dtype has a number: floats round; the others neither round nor wrap. A size is a
-    number at the call.
+    """Whether a dtype has a number: floats round; the others neither round nor wrap. A symbolic
+    size passes: it is a number only at the call.
     """
     limits = whole_range(dtype)
     if isinstance(value, Symbol):

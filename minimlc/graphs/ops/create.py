@@ -47,7 +47,7 @@ ones = _filled("ones", 1)
 
 
 def _like(x: Any, *, value: Any, dtype: str = "") -> Any:
-    """A tensor of x's shape that is `value` everywhere; of x's dtype if it says none."""
+    """A tensor of x's shape that is `value` everywhere; of x's dtype unless `dtype` is given."""
     fill = full.formula if isinstance(x, Values) else full.meaning
     chosen = str(x.dtype) if dtype in NO_DTYPE else dtype
     number = value == 1 if chosen == "bool" else value

@@ -1,4 +1,4 @@
-"""What an operator is: one record, and the checks that all operators share."""
+"""The record of an operator, and the checks that all operators share."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,13 +36,13 @@ class Op(NamedTuple):
 
     The last `optional` tensors may be left out.
 
-    - `formula(*tensors, **attrs)` gives the result as `Values` of such, after refusing what does
-      not fit. The type of the result is the shape and the dtype of that, its loops what stores it.
+    - `formula(*tensors, **attrs)` gives the result as `Values`, from `Values`, after refusing what
+      does not fit. Their shape and dtype are its type, the loops that store them its loops.
       With `rounds`, it takes more than one rounding step: 16-bit floats come widened to float32,
       and the result is rounded once.
     - `meaning(*arrays, **attrs)` gives the result in numpy. 16-bit floats always come widened to
       float32, and the result is rounded once: `evaluate` sees to both. A composite's meaning is its
-      formula, read over arrays.
+      formula, evaluated on arrays.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Op(NamedTuple):
     optional: int = 0
 
     def __call__(self, *tensors: Any, **attrs: Any) -> Any:
-        """The operator inside the formula of another: of `Values`, of graph expressions, or of
+        """The operator inside the formula of another: on `Values`, on graph expressions, or on
         numpy arrays.
         """
         if _flat(tensors):
@@ -81,11 +81,11 @@ class Op(NamedTuple):
         half = next((x.dtype for x in _flat(inputs) if x.dtype in HALF), "")
         if not self.rounds or not half:
             return self.formula(*inputs, **complete)
-        result = self.formula(*_each(_widened, inputs), **complete)
-        return _each(lambda part: self._rounded(part, half), result)
+        result = self.formula(*_mapped(_widened, inputs), **complete)
+        return _mapped(lambda part: self._rounded(part, half), result)
 
     def _rounded(self, result: Values, half: str) -> Values:
-        """What was computed in float32, rounded; numbers of other kinds stay."""
+        """A result computed in float32, rounded to `half`; results of other dtypes stay."""
         if result.dtype != "float32":
             return result
         return (result.named(f"{self.name}_float32") if result.name else result).astype(half)
@@ -105,8 +105,8 @@ class Op(NamedTuple):
     def infer_type(self, types: tuple[ir.Type, ...], attrs: Mapping[str, object]) -> ir.Type:
         """The result's type; `OpError` naming the operator and its arguments' types."""
         lines = [f"{name}: {t}" for name, t in zip(self.params, types, strict=False)]
-        said = [(key, v) for key, v in attrs.items() if v != dict(self.attrs).get(key, REQUIRED)]
-        lines += [f"{name}={shown(value)}" for name, value in said]
+        changed = [(key, v) for key, v in attrs.items() if v != dict(self.attrs).get(key, REQUIRED)]
+        lines += [f"{name}={shown(value)}" for name, value in changed]
         with self.refusing(lines):
             if not self.required <= len(types) <= len(self.params):
                 refuse(f"takes {len(self.params)} tensor(s), got {len(types)}", "E201")
@@ -120,7 +120,7 @@ class Op(NamedTuple):
 
     @contextmanager
     def refusing(self, lines: Iterable[str] = ()) -> Iterator[None]:
-        """What is refused inside names the operator, and shows `lines`."""
+        """A context whose errors name the operator, and show `lines`."""
         try:
             yield
         except (OpError, SizeError) as error:
@@ -185,12 +185,12 @@ class Op(NamedTuple):
         if self.variadic and len(self.params) != len(values):
             names = [f"{self.params[0]}[{position}]" for position in range(len(values))]
         pairs = list(zip(names, values, strict=True))
-        own = dict(self.param_dtypes)
-        typed: list[Any] = [v for name, v in pairs if name not in own and hasattr(v, "dtype")]
+        special = dict(self.param_dtypes)
+        typed: list[Any] = [v for name, v in pairs if name not in special and hasattr(v, "dtype")]
         beside = next(
             (v.dtype if isinstance(v, ir.Expr) else dtype_name(v.dtype) for v in typed), ""
         )
-        kinds = {name: "int64" if "int64" in of else of[0] for name, of in own.items()}
+        kinds = {name: "int64" if "int64" in of else of[0] for name, of in special.items()}
         return tuple(
             [
                 _expr(name, v, kinds.get(name, beside) if isinstance(v, Symbol) else beside)
@@ -220,15 +220,15 @@ class Op(NamedTuple):
         return complete
 
     def _check_dtypes(self, types: tuple[ir.Type, ...]) -> None:
-        own = dict(self.param_dtypes)
+        special = dict(self.param_dtypes)
         group: list[tuple[str, str]] = []
         for name, t in zip(self.params, types, strict=False):
             if self.variadic:
                 group += _field_dtypes(name, t)
             elif not isinstance(t, ir.TensorType):
                 refuse(f"{name} must be a tensor, got a tuple", "E202", "take one field: t[0]")
-            elif name in own:
-                _check_one_of(name, t.dtype, own[name])
+            elif name in special:
+                _check_one_of(name, t.dtype, special[name])
             else:
                 group.append((name, t.dtype))
         for name, dtype in group:
@@ -240,15 +240,15 @@ class Op(NamedTuple):
 
 
 def _flat(values: Any) -> list[Values]:
-    """The `Values` among operands, those in tuples too."""
+    """The `Values` among operands, in tuples too."""
     if isinstance(values, tuple):
         return [x for value in values for x in _flat(value)]
     return [values] if isinstance(values, Values) else []
 
 
-def _each(change: Callable[[Any], Any], value: Any) -> Any:
-    """A value, or each one of a tuple, changed."""
-    return tuple([_each(change, v) for v in value]) if isinstance(value, tuple) else change(value)
+def _mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """A value, or each field of a tuple, with `change` applied."""
+    return tuple([_mapped(change, v) for v in value]) if isinstance(value, tuple) else change(value)
 
 
 def _widened(x: Any) -> Any:
@@ -277,8 +277,8 @@ def _expr(name: str, value: object, beside: str) -> ir.Expr:
             hint = f"op.full(shape=(), value={value})  # the size as a tensor"
         refuse(f"{name} must be a tensor, got {got[:60]}", "E201", hint)
     if not fits(value, beside) or (beside == "bool" and not isinstance(value, bool)):
-        own = dtype_name(np.asarray(value).dtype)
-        hint = f'op.cast(..., "{own}") for the tensor beside it'
+        dtype = dtype_name(np.asarray(value).dtype)
+        hint = f'op.cast(..., "{dtype}") for the tensor beside it'
         refuse(f"{name}={value!r} is not a value of {beside}", "E202", hint)
     return ir.constant(value, beside)
 
@@ -289,7 +289,7 @@ def _plain(value: object) -> object:
         return tuple(_plain(v) for v in value)
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, LoopExpr):  # of sizes: what types say with variables of loops
+    if isinstance(value, LoopExpr):  # of sizes, which types have as symbols
         return size_of(value)
     if isinstance(value, ir.Constant) and not value.shape:
         return value.data.item()
@@ -380,11 +380,11 @@ def composite(
     table: dict[str, Op] = TABLE,
     **more: Any,
 ) -> Op:
-    """An operator said by others: `composite("silu", lambda x: x * sigmoid(x))`.
+    """An operator defined by others: `composite("silu", lambda x: x * sigmoid(x))`.
 
-    The formula is read over numpy arrays, over tensor expressions and over types; it uses Python's
-    operators, numbers, and other records. One that uses nothing else can be read over graph
-    expressions, too (`unroll_recurrent`). `rounds=False` if it rounds once at the most.
+    The formula is evaluated on numpy arrays, on tensor expressions and on types; it uses Python's
+    operators, numbers, and other records. One that uses nothing else works on graph expressions,
+    too (`unroll_recurrent`). `rounds=False` if it rounds once at the most.
     `more` are fields of `Op`.
     """
     return primitive(name, dtypes, formula, doc, table, rounds=rounds, **more)(formula)

@@ -34,8 +34,8 @@ def _reduce(
     value: Callable[..., Expr] | None = None,
     empty: int | None = None,
 ) -> Values:
-    """`combine` over `axes` of x, or of `value(x's index, output's index)`; `empty` is what there
-    is of no values.
+    """`combine` over `axes` of x, or of `value(x's index, output's index)`; `empty` is the result
+    for no values.
     """
     if not axes:
         return x
@@ -100,15 +100,15 @@ def _arg(
     return primitive(name, NUMBERS, meaning, text)(formula)
 
 
-def _in_own_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+def _same_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     def meaning(x: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:
         return function(x, axis=axis, keepdims=keepdims, dtype=x.dtype)
 
     return meaning
 
 
-total = _reduction("sum", "The sum", _in_own_dtype(np.sum), te.sum, True, NUMBERS, 0)
-product = _reduction("prod", "The product", _in_own_dtype(np.prod), te.prod, True, NUMBERS, 1)
+total = _reduction("sum", "The sum", _same_dtype(np.sum), te.sum, True, NUMBERS, 0)
+product = _reduction("prod", "The product", _same_dtype(np.prod), te.prod, True, NUMBERS, 1)
 greatest = _reduction("max", "The greatest value (NaN if any is)", np.max, te.max, False, ALL)
 least = _reduction("min", "The least value (NaN if any is)", np.min, te.min, False, ALL)
 whether_any = _reduction("any", "Whether any holds", np.any, te.max, False, BOOL, 0)
@@ -117,11 +117,11 @@ argmax = _arg("argmax", "greatest", np.argmax, te.max)
 argmin = _arg("argmin", "least", np.argmin, te.min)
 
 
-# What follows is read over arrays, too.
+# What follows is evaluated on arrays, too.
 
 
 def _kept(x: Any, axes: Sequence[int], ndim: int) -> Any:
-    """What is left of `ndim` axes after a reduction of `axes`, beside what was reduced."""
+    """`x`, a reduction over `axes` of `ndim` axes, with axes of size 1 in their place."""
     return spread(x, [a for a in range(ndim) if a not in axes], ndim)
 
 
@@ -141,7 +141,7 @@ def _softmax(x: Any, *, axis: int = -1) -> Any:
 
 
 def of_rows(formula: Callable[..., Any], x: Any, axis: int) -> Any:
-    """A formula of an axis: for a scalar, of a vector of one; for nothing, nothing."""
+    """`formula` along an axis: a scalar counts as a vector of one; without elements, `x` itself."""
     if not x.ndim:
         axis_of(axis, 1)
         return reshape(formula(reshape(x, shape=(1,)), 0), shape=())
@@ -150,13 +150,13 @@ def of_rows(formula: Callable[..., Any], x: Any, axis: int) -> Any:
 
 
 def weights_of(x: Any, along: int, masked: bool = False) -> Any:
-    """The softmax; of a row in which all is -inf NaN, or zeros if it is `masked`."""
+    """The softmax; a row of nothing but -inf gives NaN, or zeros if it is `masked`."""
     most = _along(greatest, x, along, "softmax_max")
     if masked:
         most = maximum(most, float(finfo(to_numpy(str(x.dtype))).min))
     powers = named(exp(x - most), "softmax_exp")
     sums = named(total(powers, axis=along), "softmax_sum")
-    sums = maximum(sums, 1.0) if masked else sums  # one of other rows is no less: exp(0) is in it
+    sums = maximum(sums, 1.0) if masked else sums  # other rows have no less: exp(0) is in them
     if isinstance(x, Values):  # loops multiply by the inverse: a division for each row
         return powers * _kept(named(1.0 / sums, "softmax_scale"), (along,), x.ndim)
     return powers / _kept(sums, (along,), x.ndim)

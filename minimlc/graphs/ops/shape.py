@@ -189,7 +189,7 @@ def flip(x: Values, *, axis: Axes = None) -> Values:
 
 
 def _repeat(x: Any, *, repeats: int, axis: int) -> Any:
-    """Each slice along `axis` as often as `repeats` says, one after the other."""
+    """Each slice along `axis`, `repeats` times, one after the other."""
     along = axis_of(axis, x.ndim)
     _check_count(repeats)
     copies = resized(x.shape, along, x.shape[along], repeats)
@@ -198,7 +198,7 @@ def _repeat(x: Any, *, repeats: int, axis: int) -> Any:
 
 
 def _tile(x: Any, *, repeats: Any) -> Any:
-    """Copies of x beside each other, as many as `repeats` says along each of the last axes."""
+    """Copies of x beside each other: `repeats` are their numbers along the last axes."""
     counts = sizes_of(repeats, "repeats")
     for count in counts:
         _check_count(count)

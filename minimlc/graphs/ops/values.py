@@ -41,7 +41,7 @@ class Values:
 
     @classmethod
     def of(cls, x: Any) -> Any:
-        """The elements of a tensor, a tensor's type, or a tuple of those; a number is itself."""
+        """`Values` of a tensor, a tensor's type, or a tuple of them; a number is itself."""
         if hasattr(x, "fields"):
             return tuple(map(cls.of, x.fields))
         if isinstance(x, list | tuple):
@@ -106,8 +106,8 @@ def wide(dtype: str) -> str:
 def read(x: Values, indices: Sequence[Any], shape: Sequence[int]) -> Expr:
     """The element of `x` that broadcasting to `shape` puts at `indices`."""
     skipped = len(shape) - x.ndim
-    own = zip(x.shape, shape[skipped:], indices[skipped:], strict=True)
-    return x[tuple(0 if size == 1 and out != 1 else i for size, out, i in own)]
+    axes = zip(x.shape, shape[skipped:], indices[skipped:], strict=True)
+    return x[tuple(0 if size == 1 and out != 1 else i for size, out, i in axes)]
 
 
 def pointwise(formula: Element, *inputs: Any, gives: str = "") -> Values:

@@ -13,7 +13,7 @@ from minimlc.loops.values.module import Pass, pass_list
 from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 
-MORE = {each.__name__: each for each in Hook[Any]("passes")}
+MORE = {step.__name__: step for step in Hook[Any]("passes")}
 globals().update(MORE)
 if TYPE_CHECKING:
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 scheduling = tuple(Hook[Any]("scheduling"))
-"""What schedules primitive functions, where it is there."""
+"""The passes that schedule primitive functions, if there are any."""
 
 default_pipeline = tuple(Hook[Any]("pipeline"))
-"""What `build` does to graph functions: operators become few primitive functions, scheduled."""
+"""The passes of `build` for graphs: operators become few primitive functions, scheduled."""
 
 
 TARGETED = [
-    each for each in (*scheduling, *default_pipeline) if "target" in signature(each).parameters
+    step for step in (*scheduling, *default_pipeline) if "target" in signature(step).parameters
 ]
-"""What depends on the target."""
+"""The passes that depend on the target."""
 
 
 def for_target(
     target: str | Target | None = None, pipeline: Iterable[Pass] = default_pipeline
 ) -> tuple[Pass, ...]:
-    """A pipeline with what depends on the target, such as recipes, for that one instead of for this
-    machine.
+    """A pipeline whose passes that depend on the target, such as recipes, are for `target` instead
+    of for this machine.
     """
     steps: list[Any] = pass_list(pipeline)
     chosen = Target.of(target)
-    return tuple(partial(each, target=chosen) if each in TARGETED else each for each in steps)
+    return tuple(partial(step, target=chosen) if step in TARGETED else step for step in steps)
 
 
 __all__ = [

@@ -1,14 +1,14 @@
-"""Which calls do more than give a value."""
+"""Calls that do more than give a value."""
 
 from minimlc.graphs.ir.nodes import OF_GRAPHS, Call, Expr, called
 from minimlc.loops.values.module import IRModule
 
 
 class Effects:
-    """Which calls may have effects.
+    """The calls that may have effects.
 
     A registered function may do anything, so its call is kept, in its place, unless it stands in
-    a dataflow block, whose author says that it does nothing else than give a value. A graph
+    a dataflow block, which declares that its calls only give values. A graph
     function has the effects of its calls.
     """
 

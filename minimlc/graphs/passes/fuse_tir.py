@@ -99,7 +99,7 @@ class _Fused:
         return nest(call.type, iter(outputs))
 
     def _callee(self, call: Call) -> PrimFunc:
-        """The function that a call needs: of one with symbolic sizes, the instance for it."""
+        """The function that a call needs: for a callee with symbolic sizes, its instance."""
         callee = self.mod[call.callee]
         if isinstance(callee, PrimFunc):
             return callee
@@ -133,7 +133,7 @@ class _Fused:
 
 
 def inline_elements(func: PrimFunc) -> PrimFunc:
-    """Compute element by element what is read once, or is cheap, where it is read."""
+    """`func` with element-wise blocks that are cheap or read once, computed where they are read."""
     for block in blocks_in(func.body):
         if _is_worth_inlining(func, block):
             try:

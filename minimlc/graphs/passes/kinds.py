@@ -1,4 +1,4 @@
-"""What kind of function a primitive function is, seen from its loops.
+"""The kind of a primitive function, determined by its loops.
 
 The kinds follow Chen et al., "TVM: An Automated End-to-End Optimizing Compiler for Deep Learning"
 (OSDI 2018), section 3.1, but are derived from the function instead of declared.
@@ -13,14 +13,14 @@ from minimlc.loops.values.node import nodes_of
 
 
 class Kind(IntEnum):
-    """From easiest to fuse to not fusable."""
+    """Kinds of functions, from the easiest to fuse to the ones that cannot be fused."""
 
     ELEMENTWISE = 0
     """Each element is computed from the elements at the same place."""
     BROADCAST = 1
     """The same, but some inputs lack axes or have size 1 along them."""
     INJECTIVE = 2
-    """Each element is computed on its own, from elements at any place."""
+    """Each element is computed separately, from elements at any place."""
     REDUCTION = 3
     """One reduction that reads each element once, such as a sum along an axis."""
     ANCHOR = 4

@@ -71,5 +71,5 @@ class _Legalize(Mutator):
 
 
 def _fields(arg: Expr) -> tuple[Expr, ...]:
-    """What a tuple holds that is written out; any other value itself."""
+    """The fields of a tuple that is written out; any other value as it is."""
     return arg.fields if isinstance(arg, Tuple) else (arg,)

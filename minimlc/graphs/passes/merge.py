@@ -10,7 +10,7 @@ from minimlc.loops.values.node import Mutator, Node, replace, span_of, with_span
 
 
 class Merger:
-    """Collects statements and allocations under names of their own."""
+    """Collects statements and allocations under unique names."""
 
     def __init__(self) -> None:
         self.names = UniqueNames()
@@ -19,11 +19,11 @@ class Merger:
         self.stmts: list[Stmt] = []
 
     def buffer(self, name: str, like: Any) -> Buffer:
-        """A new buffer of the shape and the dtype of `like`, with a name of its own."""
+        """A new buffer of the shape and the dtype of `like`, with a unique name."""
         return Buffer(self.names.take(name), like.shape, like.dtype)
 
     def alloc(self, name: str, like: Any) -> Buffer:
-        """Such a buffer, allocated."""
+        """A new buffer as by `buffer`, allocated."""
         self.allocs.append(self.buffer(name, like))
         return self.allocs[-1]
 
@@ -36,7 +36,7 @@ class Merger:
         self.stmts.append(_Rename(self, buffers).visit(func.body))
 
     def renamed(self, old: Buffer) -> Buffer:
-        """A new buffer like `old`, its scope included, with a name of its own."""
+        """A new buffer like `old`, its scope included, with a unique name."""
         new = Buffer(self.names.take(old.name), old.shape, old.dtype, old.scope)
         return with_span(new, span_of(old))
 

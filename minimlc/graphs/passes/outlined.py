@@ -1,4 +1,4 @@
-"""Bindings as a function of their own, and a call of it."""
+"""Bindings as a separate function, and a call of it."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def outlined(
     name: str,
     attrs: ir.Attrs = (),
 ) -> ir.Call:
-    """A call of `members`, which are added as a function of what they take from outside.
+    """A call of `members`, which are added as a function of the values that they use from outside.
 
     Constants become parameters, so that equal groups on other constants are one function. Several
     results are a tuple.

@@ -36,7 +36,7 @@ def remove_unused(mod: IRModule, entries: Collection[str] | None = None) -> IRMo
 
 
 def checked_entries(step: str, mod: IRModule, entries: Collection[str]) -> None:
-    """Refuse what is no list of functions of the module."""
+    """Refuse `entries` that are no list of names of the module's functions."""
     if isinstance(entries, str):
         why = f"{step}: entries are a list of functions' names, got {entries!r}"
         raise CompileError(why, code="E230", hint=f"entries=[{entries!r}]")

@@ -11,7 +11,7 @@ from minimlc.loops.values.literals import decode
 from minimlc.loops.values.names import UniqueNames
 
 MOST_AXES = 32
-"""Axes of a tensor whose shape a script leaves out, at the most."""
+"""The most axes of a tensor whose shape a script leaves out."""
 
 
 class AnyShape(NamedTuple):
@@ -29,7 +29,7 @@ def fits(declared: Any, kind: Type) -> bool:
 
 
 def param_type(declared: Any, name: str, taken: Container[str]) -> Type:
-    """The type of the parameter `name`; a call tells the sizes that it leaves out."""
+    """The type of the parameter `name`; sizes that it leaves out are known at the call."""
     if not isinstance(declared, AnyShape):
         return as_type(declared)
     if declared.ndim is None:
@@ -62,7 +62,7 @@ def as_type(value: Any) -> Type:
 
 
 def out_type(out: Any, dtype: str | None = None) -> Type:
-    """A call's result: a type, several of them, or (as older scripts say) a shape and a dtype."""
+    """A call's result type, from a type, several, or (in older scripts) a shape and a dtype."""
     if dtype is None:
         return as_type(out)
     shape = (out,) if isinstance(out, int) else tuple(out)

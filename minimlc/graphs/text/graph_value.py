@@ -44,7 +44,7 @@ _INSTEAD = {
     "<<": "left_shift",
     ">>": "right_shift",
 }
-"""Operators for what Python has of numbers alone."""
+"""Operators in place of Python's operations that are for numbers alone."""
 _OPERATORS = {
     **{sign: name for sign, (_, name) in (ARITHMETIC | COMPARISONS).items()},
     "==": "equal",
@@ -53,11 +53,11 @@ _OPERATORS = {
 
 
 CONSTANT = re.compile(r"const_*\d+")
-"""What a script calls a large constant."""
+"""The names of large constants in a script."""
 PARTS = {"nn": Namespace("R.nn", FUNCTIONS), "random": Namespace("R.random", RANDOM)}
 _OF_R: list[Any] = [PARTS, FUNCTIONS]
 OPERATORS = Namespace("R", ChainMap(*_OF_R))
-"""What `mlc.op` means in a script, under whatever name."""
+"""The meaning of `mlc.op` in a script, under whatever name."""
 
 GRAPHS = Language(
     "graph function",
@@ -77,9 +77,9 @@ GRAPHS = Language(
 class Values(Reader):
     """Reads values of a graph function, and keeps what its statements have bound so far.
 
-    What is nested gets a binding of its own, so that calls are in normal form: `bindings` are
-    those of the open block, behind the `blocks` that are done. `in_block` names the construct
-    that is read, `outputs` what it keeps; the names that ended with theirs are `hidden`, and the
+    A nested call gets its own binding, so that calls are in normal form: `bindings` are in the
+    open block, after the finished `blocks`. `in_block` names the construct that is read,
+    `outputs` the names that it keeps; names that ended with their block are `hidden`, and
     sizes that have a name but no meaning yet are `unmeant`.
     """
 
@@ -110,7 +110,7 @@ class Values(Reader):
         return AnyShape() if self.path(node) == "R.Tensor" else self.read(node)
 
     def size(self, node: ast.expr) -> Any:
-        """A size of a shape; a name that means nothing else is one that calls tell."""
+        """A size of a shape; a name that means nothing else is a size known at the call."""
         used = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
         known = self.scope, self.names, FOLDABLE
         unknown = [name for name in used if not any(name in names for names in known)]
@@ -176,7 +176,7 @@ class Values(Reader):
             normal = Normal(lambda inner: self.atom(inner, node), lambda leaf: leaf)
             value = op(*atoms, **options)
             value = normal.atom(value) if isinstance(value, ir.Tuple) else normal.value(value)
-            for name in ir.size_names(value.type):  # data may tell some
+            for name in ir.size_names(value.type):  # some may depend on data
                 self.scope.setdefault(name, size_of(name))
                 self.unmeant.discard(name)
                 self.unique.reserve((name,))
@@ -311,7 +311,7 @@ def _subscript(reader: Values, node: ast.Subscript) -> Any:
 
 
 PLAIN = ("shape", "prim_value", "str", "dtype")
-"""What is around plain values of attributes where TVM prints them."""
+"""Wrappers of plain attribute values in scripts that TVM prints."""
 
 
 # Constructs

@@ -26,14 +26,14 @@ def poison(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 class Marks(NamedTuple):
-    """Which elements of a buffer were written, and where values come from that count as not."""
+    """The elements of a buffer that were written; for an unwritten one, the source of its value."""
 
     written: np.ndarray
     sources: dict[tuple[int, ...], Unwritten]
 
 
 def marks_of(buffer: Buffer) -> Hashable:
-    """What the slot with a buffer's marks is called."""
+    """The key of the slot that holds a buffer's marks."""
     return buffer, "written"
 
 

@@ -36,16 +36,16 @@ def execute(func: ir.PrimFunc, args: Sequence[np.ndarray]) -> None:
     """Run `func` on arrays that fit its parameters. Loops of every kind run in order.
 
     `BoundsError` for an access outside its buffer or a block's iter outside its extent;
-    `CompileError` for an integer division by zero, and for the use of what was never written.
+    `CompileError` for an integer division by zero, and for the use of an unwritten element.
     """
     with np.errstate(all="ignore"):
         Translate(func).run(args)
 
 
 class Translate:
-    """Nodes to closures: `expr_X` gives a closure that gives a value, `stmt_X` one that acts.
+    """Nodes to closures: `expr` makes one that returns a value, `stmt` one that acts.
 
-    `unwritten` is what the value under evaluation was computed of, if that was never written.
+    `unwritten` is the unwritten element that the value under evaluation depends on, if any.
     """
 
     def __init__(self, func: ir.PrimFunc):
@@ -67,7 +67,7 @@ class Translate:
         self.body(frame)
 
     def renew(self, frame: Frame, buffer: ir.Buffer) -> None:
-        """An own buffer as it is at its start."""
+        """Give an internal buffer new, undefined content."""
         frame[self.slots[buffer]] = poison(buffer.shape, buffer.dtype)
         if marks_of(buffer) in self.slots:
             frame[self.slots[marks_of(buffer)]] = Marks(np.zeros(buffer.shape, np.bool_), {})
@@ -283,7 +283,7 @@ class Translate:
         return any(isinstance(n, ir.Load) and self.is_own(n.buffer) for n in walk(item))
 
     def deciding(self, item: ir.Expr) -> Eval:
-        """A value that decides what runs, or where: what was never written can't."""
+        """A value that decides what runs, or where; an error if it depends on an unwritten one."""
         outer, self.into = self.into, None
         value = self.expr(item)
         self.into = outer

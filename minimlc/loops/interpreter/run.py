@@ -29,7 +29,7 @@ def interpret(mod: IRModule, name: str, *args: np.ndarray) -> Any:
 
 
 def owned(result: Any) -> Any:
-    """Arrays, in tuples or alone, of the caller's own."""
+    """Copies of arrays, in tuples or alone, which the caller owns."""
     if isinstance(result, tuple | list):
         return tuple(map(owned, result))
     if result is None or hasattr(result, "copy"):
@@ -38,7 +38,7 @@ def owned(result: Any) -> Any:
 
 
 def call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
-    """What a call of the function `name` of a module gives."""
+    """The result of a call of the function `name` of a module."""
     func: Any = mod[name]
     if isinstance(func, PrimFunc):
         execute(func, check_arguments(func, name, args))
@@ -52,7 +52,7 @@ def call(mod: IRModule, name: str, args: Sequence[Any]) -> Any:
 def check_arguments(
     func: PrimFunc, name: str, args: Sequence[Any], named: Iterable[str] = ()
 ) -> list[Any]:
-    """The arguments, as plain arrays; `CallError` says which one `func` cannot take, and why."""
+    """The arguments, as plain arrays; `CallError` names one that `func` cannot take, and why."""
     arguments = Arguments(name, parameters_of(func))
     if named or len(args) != len(func.params):
         raise arguments.miscounted(len(args), len(func.params), named)

@@ -21,11 +21,11 @@ CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
 """numpy's flag bits (`ndarray.flags.num`)."""
 
 MOST_WORK = 100_000
-"""Candidates that numpy may try to tell whether two arrays meet: milliseconds."""
+"""Candidates that numpy may try to decide whether two arrays overlap: milliseconds."""
 
 
 class Parameter(NamedTuple):
-    """What an argument must be."""
+    """The requirements on one argument."""
 
     name: str
     shape: tuple[int, ...]
@@ -41,7 +41,7 @@ def written(func: PrimFunc) -> tuple[Buffer, ...]:
 
 
 def parameters_of(func: Node) -> list[Parameter]:
-    """What a call of a function takes; a tuple's fields count one by one."""
+    """The parameters of a call of a function; a tuple's fields count one by one."""
     if isinstance(func, PrimFunc):
         results = written(func)
         return [
@@ -101,7 +101,7 @@ class Arguments:
         return arguments, addresses
 
     def _check_slowly(self, arguments: Sequence[Any]) -> tuple[list[np.ndarray], list[int]]:
-        """For what the fast path does not take: arrays of other libraries, and mistakes."""
+        """`check` where the fast path gives up: arrays of other libraries, and mistakes."""
         arrays = [self._as_array(number, value) for number, value in enumerate(arguments)]
         for number, array in enumerate(arrays):
             self._check_type(number, array)
@@ -111,7 +111,7 @@ class Arguments:
         return arrays, addresses
 
     def check_overlap(self, addresses: Sequence[int]) -> None:
-        """Refuse arrays that share memory, one of which is written."""
+        """Refuse two arrays that share memory if one is written."""
         for i, j, size, other in self._conflicts:
             if addresses[i] < addresses[j] + other and addresses[j] < addresses[i] + size:
                 raise self._overlapping(i, j)
@@ -137,8 +137,8 @@ class Arguments:
             strides = f"its strides are {array.strides} bytes"
             why = f"is written, but elements of it share memory: {strides}"
             raise self._refusal(number, "E605", why, copied)
-        for other, each in enumerate(arrays):
-            if other != number and _share_memory(array, each):
+        for other, candidate in enumerate(arrays):
+            if other != number and _share_memory(array, candidate):
                 raise self._overlapping(number, other)
 
     def _as_array(self, number: int, value: Any) -> np.ndarray:
@@ -183,7 +183,7 @@ class Arguments:
                 raise self._refusal(number, "E604", why, fitting, example)
 
     def _check_layout(self, number: int, array: np.ndarray) -> None:
-        """Refuse what compiled code cannot go through by address."""
+        """Refuse a layout that compiled code cannot address."""
         name, _, dtype, *_ = self.parameters[number]
         if not array.flags.c_contiguous:
             why = f"must be C-contiguous; its strides are {array.strides} bytes{_axis(array)}"
@@ -205,7 +205,7 @@ class Arguments:
         """The error for too many arguments, too few, or some passed by name."""
         why = f"{self.function} takes {expected} argument(s), got {got}"
         if named:
-            names = ", ".join(f"{each}=" for each in named)
+            names = ", ".join(f"{name}=" for name in named)
             why = f"{self.function} takes its arguments by position, got {names}"
         return CallError(why, code="E601", hint=self.signature)
 
@@ -227,7 +227,7 @@ class Arguments:
     def _refusal(
         self, number: int, code: str, why: str, copied: str | None, example: str = ""
     ) -> CallError:
-        """The error, with what to pass instead: a copy; the results are then to be found there."""
+        """The error, with a copy to pass instead; the results are then in the copy."""
         name, _, _, is_result, _ = self.parameters[number]
         hint = f"out = {copied}  # pass out for {name}: the results are in it"
         why = f"{self.which(number)} {why}"
@@ -260,7 +260,7 @@ def _plain_array(which: str, name: str, array: np.ndarray) -> np.ndarray:
 
 
 def _axis(array: np.ndarray) -> str:
-    """Which axis first breaks row-major order."""
+    """The first axis that breaks row-major order, in words; empty if none does."""
     step = array.itemsize
     for axis in range(array.ndim - 1, -1, -1):
         if array.shape[axis] != 1 and array.strides[axis] != step:
@@ -292,8 +292,8 @@ def view_of(value: Any, from_dlpack: Callable[[Any], Any] = np.from_dlpack) -> A
     """A numpy array on the same memory as `value`, through DLPack; with another `from_dlpack`,
     that library's.
 
-    numpy has no bfloat16 of its own: such a tensor comes in as 16-bit integers and is viewed back.
-    `BufferError` for a torch tensor whose memory holds its values negated: DLPack cannot say so.
+    numpy has no bfloat16: such a tensor comes in as 16-bit integers and is viewed back.
+    `BufferError` for a torch tensor whose memory holds its values negated: DLPack has no such flag.
     """
     if hasattr(value, "is_neg") and value.is_neg():
         raise BufferError("its values are stored negated; resolve_neg() gives a plain tensor")

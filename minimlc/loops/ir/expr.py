@@ -1,4 +1,4 @@
-"""Scalar expressions (the grammar is in `nodes`), and what builds them with dtypes checked."""
+"""Scalar expressions (the grammar is in `nodes`), and their constructors, which check dtypes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
@@ -43,7 +43,7 @@ def _joined(op: str, a: "ExprLike", b: "ExprLike") -> "Expr":
 
 
 class Expr(Node):
-    """A scalar value; every expression has a `dtype`. Proofs note in it what they found out."""
+    """A scalar value; every expression has a `dtype`. Proofs cache their results in it."""
 
     __slots__ = ("_form", "_linear", "_simple")
     _most: ClassVar[int | None] = MOST_OF_EXPR
@@ -115,7 +115,7 @@ class Var(Expr):
 class Buffer(Node):
     """A dense, row-major array: `shape` in elements.
 
-    `scope` says where it should live: "global" memory, or "local" to the innermost loop that can
+    `scope` is where it should live: "global" memory, or "local" to the innermost loop that can
     own it (registers or stack, when it is small), "shared" on a GPU, "wmma.accumulator" and others
     for tiles of a warp, or "amx.tile", the tile registers of a CPU that has them. A parameter in
     the scope "scalar", without axes, is passed as a number and only read.
@@ -327,7 +327,7 @@ def _is_index(value: Expr) -> bool:
 
 
 def _cast_hint(left: Expr, right: Expr) -> str:
-    """Which operand to convert: the integer beside a float, else the second."""
+    """A hint to convert one operand: the integer beside a float, else the second."""
     to_right = is_float(right.dtype) and not is_float(left.dtype)
     item, dtype = (left, right.dtype) if to_right else (right, left.dtype)
     text = repr(item)

@@ -1,4 +1,4 @@
-"""What `T.max`, `T.exp` and `T.float32` build, in scripts and in plain Python."""
+"""The functions of `T` (`T.max`, `T.exp`, `T.float32`), in scripts and in plain Python."""
 
 from collections.abc import Callable
 from functools import partial
@@ -119,7 +119,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "bitwise_xor": partial(ir.binary, "^"),
     "bitwise_not": partial(ir.unary, "~"),
 }
-"""What expressions can call, inside scripts and in plain Python."""
+"""The functions that expressions can call, inside scripts and in plain Python."""
 
 
 def scalar_operator(
@@ -157,7 +157,7 @@ def _same_definition(old: Intrinsic | None, new: Intrinsic) -> bool:
     dtypes = [record.name for record in DTYPES.values() if record.kind in new.kinds]
     inputs = [[ir.Var(f"x{n}", dtype) for n in range(new.arity)] for dtype in dtypes]
     first, second = (
-        tuple(_traced(record.formula, each) for each in inputs) for record in (old, new)
+        tuple(_traced(record.formula, variables) for variables in inputs) for record in (old, new)
     )
     return structural_equal(first, second)
 

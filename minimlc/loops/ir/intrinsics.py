@@ -21,8 +21,8 @@ NUMBER = (*FLOAT, *WHOLE)
 class Intrinsic(NamedTuple):
     """`meaning` is the numpy function that defines the values; `kinds` the dtype kinds taken.
 
-    `gives` is the dtype of the result where that is not the arguments'. A function that is no
-    target's own has a `formula`, which makes an expression of the arguments' and is its meaning.
+    `gives` is the dtype of the result where that is not the arguments'. A function that no
+    target provides has a `formula`, which makes an expression of the arguments and is its meaning.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Intrinsic(NamedTuple):
 
     @property
     def usage(self) -> str:
-        """How a script calls it."""
+        """The call in a script, such as `T.exp(x)`."""
         names: Iterable[str] = ("x",) if self.arity == 1 else ("a", "b")
         names = signature(self.formula).parameters if self.formula else names
         return f"T.{self.name}({', '.join(names)})"
@@ -53,7 +53,7 @@ def _erf(x: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    """What the exponential of -|x| gives: far below 0 that of x does not overflow."""
+    """1 / (1 + exp(-x)), by way of exp(-|x|), which never overflows."""
     one = np.asarray(1, np.asarray(x).dtype)
     grown = np.exp(-np.abs(x))
     return np.where(np.asarray(x) < 0, grown, one) / (one + grown)
@@ -72,7 +72,7 @@ GELU_END, GELU_SCALE = -40.0, -math.sqrt(0.5)
 
 
 def _gelu(x: np.ndarray) -> np.ndarray:
-    """x / 2 * (1 + erf(x / sqrt(2))), without the difference that far below 0 leaves nothing."""
+    """x / 2 * (1 + erf(x / sqrt(2))), by erfc: no cancellation far below 0."""
 
     def of(value: float) -> float:
         kept = max(value, GELU_END)
@@ -99,7 +99,7 @@ def to_odd_float32(x: np.ndarray) -> np.ndarray:
 
 
 def _back_from_float32(near: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Numbers as they were before they were rounded to float32; beyond the last integer, that."""
+    """Float32 numbers back in `dtype`; beyond an integer dtype's greatest value, that value."""
     if dtype.kind == "f":
         return near.astype(dtype)
     last = np.iinfo(dtype).max
@@ -146,8 +146,8 @@ _PARTS = (
     Intrinsic("number", 1, ("int",), lambda x: np.asarray(x, np.int32).view(np.float32), "float32"),
 )
 RECORDS = {**INTRINSICS, **{record.name: record for record in _PARTS}}
-"""Also what only the programs of `minimlc.loops.math` use, and no script can say. `quotient` and
-`remainder` are those of a division that drops the fraction, by neither 0 nor -1; shifts have counts
+"""`INTRINSICS`, and functions that only the programs of `minimlc.loops.math` use, never scripts.
+`quotient` and `remainder` drop the fraction, and divide by neither 0 nor -1; shifts have counts
 within the type's bits, and `truncate_int8` values within the type's range; the second argument of
 `ldexp` is an int32."""
 

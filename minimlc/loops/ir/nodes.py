@@ -10,7 +10,7 @@
 Loops start at 0. A block is one step of computation, run once per value of the loops around it;
 each of its iters takes the value of an expression over those loops. What a block reads and writes
 is not part of the tree: `loops.proofs.regions` derives it. Formulas of `te` have two more
-expressions (`loops.te.tensors`): `ReduceAxis` and `Size`, which only a call tells. Kernels for
+expressions (`loops.te.tensors`): `ReduceAxis` and `Size`, known only at the call. Kernels for
 GPUs have one more statement, `Barrier` (`targets.gpu.kernels`).
 """
 
@@ -47,9 +47,9 @@ from minimlc.loops.values.errors import CompileError, not_compiled
 from minimlc.loops.values.node import Mutator, Node, node
 
 THREAD = "threadIdx"
-"""What the axes of a block's threads on a GPU begin with: barriers stop them all."""
+"""The prefix of the axes of a block's threads on a GPU, which barriers synchronize."""
 SHARED = "shared"
-"""What the scopes of the memory that they share begin with."""
+"""The prefix of the scopes of the memory that these threads share."""
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled", "thread_binding"]
 IterKind = Literal["S", "R", "O"]
 Annotations = tuple[tuple[str, object], ...]
@@ -65,7 +65,7 @@ LOOP_KINDS: dict[LoopKind, str] = {
     "unrolled": "T.unroll",
     "thread_binding": "T.thread_binding",
 }
-"""Each kind of loop and how a script spells it."""
+"""The kinds of loops, and their spellings in scripts."""
 
 ITER_KINDS: dict[IterKind, str] = {
     "S": "T.axis.spatial",
@@ -78,7 +78,7 @@ Opaque: the values must be taken in order."""
 
 @node
 class Let(Expr):
-    """`body`, in which `var` is `value`, evaluated once. Lowering makes it; no script says it."""
+    """`body`, in which `var` is `value`, evaluated once. Lowering makes it; no script has it."""
 
     _binds: ClassVar[tuple[str, ...]] = ("var",)
     var: Var
@@ -91,7 +91,7 @@ class Let(Expr):
 
 
 class Stmt(Node):
-    """An action; statements run in order. Proofs note in it what they found out."""
+    """An action; statements run in order. Proofs cache their results in it."""
 
     __slots__ = ("_simple",)
 
@@ -179,7 +179,7 @@ class While(Stmt):
 class Alloc(Stmt):
     """A buffer that lives while `body` runs: lowering places storage with it.
 
-    NB: in TVM, blocks carry allocations; here a program's own ones are `PrimFunc.allocs`.
+    NB: in TVM, blocks carry allocations; here a function's buffers are `PrimFunc.allocs`.
     """
 
     _binds: ClassVar[tuple[str, ...]] = ("buffer",)
@@ -206,15 +206,15 @@ class PrimFunc(Attributed):
 
 @node
 class SymbolicFunc(Attributed):
-    """A primitive function whose sizes are known only at the call: one for each choice of them.
+    """A primitive function whose sizes are known only at the call: one function per choice.
 
     `func` is over the variables `sizes`: in it alone, the sizes of buffers and the extents of axes
     may be expressions. A call finds each size in the shape of an array; or it passes the number
     itself, if the size is one of `scalars`, each with its place among the call's arguments.
     `minimlc.services.sizes.symbolic_loops` makes the instances, in which all sizes are numbers.
 
-    NB: in TVM, one function serves all sizes; here each size has a program, proofs and code of its
-    own.
+    NB: in TVM, one function serves all sizes; here each size has its own program, proofs and
+    code.
     """
 
     _binds: ClassVar[tuple[str, ...]] = ("sizes",)
@@ -274,8 +274,8 @@ def used(item: Node) -> Uses:
 
 
 def _both(a: Uses, b: Uses) -> Uses:
-    """What either uses: one of the two themselves where it is all, as most nodes use no more than
-    one of their parts does.
+    """The union of two uses: one operand itself where it holds the other, as most nodes use no
+    more than one of their parts does.
     """
     if b[0] <= a[0] and b[1] <= a[1]:
         return a

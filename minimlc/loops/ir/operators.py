@@ -1,6 +1,6 @@
 """The operators of the loop IR, one record each: what they apply to, and what they mean.
 
-A record's meaning is that of exact numbers; `values` adds what a dtype does to them.
+A record's meaning is that of exact numbers; `values` adds the rounding and wrapping of dtypes.
 """
 
 import operator
@@ -99,7 +99,7 @@ UNARY: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "~": (operator.invert, ("int", "uint")),
     "not": (operator.not_, ("bool",)),
 }
-"""What each operator of one operand does, and the kinds of dtypes that it applies to."""
+"""The function of each unary operator, and the kinds of dtypes that it applies to."""
 
 
 def check_operands(op: str, dtype: str) -> None:
@@ -116,7 +116,7 @@ def check_operand(op: str, dtype: str) -> None:
 
 
 def identity(op: str, dtype: str) -> int | float | bool:
-    """What leaves the other operand of one of `REDUCERS` as it is.
+    """The identity element of one of `REDUCERS`: it leaves the other operand as it is.
 
     The identity of a float sum is -0.0: 0.0 would turn -0.0 into 0.0.
     NB: in TVM, the identity of a float max is the least finite number, which is wrong for -inf.
@@ -136,7 +136,7 @@ def identity(op: str, dtype: str) -> int | float | bool:
 
 
 def start_of(op: str, dtype: str) -> int | float | bool:
-    """What a program starts a reduction from: the identity, but 0.0 for a sum of floats, as
+    """The start value of a reduction in a program: the identity, but 0.0 for a sum of floats, as
     people write it.
     """
     start = identity(op, dtype)

@@ -113,7 +113,7 @@ class TirPrinter:
             self.line("pass")
 
     def stmt(self, item: ir.Stmt) -> None:
-        """One statement on lines of its own."""
+        """Write one statement, on separate lines."""
         match item:
             case ir.For():
                 self.loop(item)
@@ -182,7 +182,7 @@ class TirPrinter:
             self.names.forget(it.var)
 
     def iters(self, block: ir.Block, values: list[str]) -> None:
-        """The axes: a run of loops taken over as they are is one `remap`."""
+        """Write the axes; a run of plain loop variables is one `remap`."""
         pairs = zip(block.iters, values, strict=True)
         for plain, run in groupby(pairs, key=lambda pair: self.is_loop(pair[0])):
             group = list(run)
@@ -250,9 +250,9 @@ class TirPrinter:
             case ir.Binary():
                 return self.binary(item, level)
             case ir.Unary(op, a):
-                own = PRECEDENCE["unary -" if op == "-" else op]
+                binding = PRECEDENCE["unary -" if op == "-" else op]
                 space = " " if op == "not" else ""
-                return _group(f"{op}{space}{self.operand(a, own)}", own, level)
+                return _group(f"{op}{space}{self.operand(a, binding)}", binding, level)
             case ir.Select(condition, a, b):
                 return f"T.if_then_else({', '.join(map(self.expr, (condition, a, b)))})"
             case ir.Cast(dtype, a):
@@ -273,15 +273,15 @@ class TirPrinter:
         return text
 
     def operand(self, item: ir.Expr, level: int) -> str:
-        """An operand with nothing beside it to tell a bare number's dtype, or to keep it whole."""
+        """An operand that stands alone: a constant names its dtype, which nothing else gives it."""
         return _typed(item) if isinstance(item, ir.Const) else self.expr(item, level)
 
     def binary(self, item: ir.Binary, level: int) -> str:
-        own = PRECEDENCE[item.op]
+        binding = PRECEDENCE[item.op]
         chained = item.op in ir.COMPARISONS
         constants = isinstance(item.a, ir.Const) and isinstance(item.b, ir.Const)
-        left = (self.operand if constants else self.expr)(item.a, own + chained)
-        return _group(f"{left} {item.op} {self.expr(item.b, own + 1)}", own, level)
+        left = (self.operand if constants else self.expr)(item.a, binding + chained)
+        return _group(f"{left} {item.op} {self.expr(item.b, binding + 1)}", binding, level)
 
     def fragment(self, item: Node) -> str:
         """Any node of the loop IR but a function."""
@@ -301,8 +301,8 @@ class TirPrinter:
                 raise CompileError(f"cannot print a {type(item).__name__}")
 
 
-def _group(text: str, own: int, level: int) -> str:
-    return f"({text})" if own < level else text
+def _group(text: str, binding: int, level: int) -> str:
+    return f"({text})" if binding < level else text
 
 
 def _typed(item: ir.Const) -> str:
@@ -311,7 +311,7 @@ def _typed(item: ir.Const) -> str:
 
 
 def inside(printer: TirPrinter, func: ir.PrimFunc, attrs: ir.Annotations) -> None:
-    """What stands in a function."""
+    """Write the inside of a function: attributes, buffers and body."""
     if attrs:
         printer.line(f"T.func_attr({dict_literal(attrs)})")
     for buffer in func.allocs:
@@ -320,7 +320,7 @@ def inside(printer: TirPrinter, func: ir.PrimFunc, attrs: ir.Annotations) -> Non
 
 
 def annotation(printer: TirPrinter, buffer: ir.Buffer) -> str:
-    """What a parameter is."""
+    """A parameter's annotation: `T.float32` for a number, else `T.Buffer(...)`."""
     is_number = buffer.scope == ir.SCALAR
     return f"T.{buffer.dtype}" if is_number else f"T.Buffer({type_text(printer, buffer)})"
 

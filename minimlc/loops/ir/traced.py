@@ -1,4 +1,4 @@
-"""Functions of the user's, called with expressions: what they wrote for numbers gets a hint."""
+"""Calls of the user's functions with expressions; what is written for numbers gets a hint."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def called(function: Callable[..., Any], args: Sequence[Any], span: Span | None)
 
 
 def _same_call(text: str) -> str:
-    """The first call of numpy or math in a line of source, as one of ours."""
+    """The first call of numpy or math in a line of source, as a call of `te`; empty if none."""
     call = _FOREIGN.search(text)
     if call is None or call[2] not in FUNCTIONS or call[2] in ("max", "min"):
         return ""
@@ -49,7 +49,7 @@ _OF_TRUTH = {
     r"\bnot\b": "~(a > b)  # in place of `not a > b`",
     r"[<>]=?[^<>,:()]+[<>]": "te.all(a < b, b < c)  # in place of `a < b < c`",
 }
-"""What Python asks the truth of a traced value for, and what to write."""
+"""Sources that ask for the truth of a traced value, and what to write instead."""
 _IMPORT = "from minimlc.script import T"
 _OWN = "use te's own: te.exp, te.sqrt, te.if_then_else, ..."
 _OF_NUMBERS = {
@@ -62,11 +62,11 @@ _OF_NUMBERS = {
     "__round__": "te.round(x)",
     "** or pow()": "te.pow(a, b)",
 }
-"""What Python says when its functions of numbers get an expression, and what to write."""
+"""Errors of Python's functions of numbers on an expression, and what to write instead."""
 
 
 def span_of_function(function: Callable[..., Any]) -> Span | None:
-    """Where a function of the user's is written, if Python kept that."""
+    """The source location of a user's function, if Python kept it."""
     code = getattr(function, "__code__", None)
     if code is None:
         return None

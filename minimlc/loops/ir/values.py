@@ -1,4 +1,4 @@
-"""What each operator does to scalars: the one definition that all targets follow.
+"""The meaning of each operator on scalars: the one definition that all targets follow.
 
 Integers are Python ints, wrapped after each operation; floats are numpy scalars of their exact
 type, computed with numpy's warnings off.
@@ -90,7 +90,7 @@ def constant_value(item: Const) -> Any:
 
 
 def unary_value(op: str, dtype: str) -> Callable[[Any], Any]:
-    """What `-`, `not` or `~` does to a value of `dtype`."""
+    """`-`, `not` or `~` as a function of a value of `dtype`."""
     apply = UNARY[op][0]
     if not is_integer(dtype):
         return apply
@@ -100,7 +100,7 @@ def unary_value(op: str, dtype: str) -> Callable[[Any], Any]:
 
 @cache
 def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
-    """What a binary operator does to two values of `dtype`.
+    """A binary operator as a function of two values of `dtype`.
 
     All but `and` and `or`, which need not evaluate both. ZeroDivisionError for integers.
     """
@@ -112,10 +112,10 @@ def binary_value(op: str, dtype: str) -> Callable[[Any, Any], Any]:
         return apply
     if is_float(dtype):
         exact = record.array if op in ("//", "%") else apply
-        own = to_numpy(dtype).type
+        rounded = to_numpy(dtype).type
         if dtype not in HALF:
             return exact
-        return lambda a, b: own(exact(np.float32(a), np.float32(b)))
+        return lambda a, b: rounded(exact(np.float32(a), np.float32(b)))
     if op in ("<<", ">>"):
         return _shift(op, dtype)
     if dtype == "bool":
@@ -136,7 +136,7 @@ def _shift(op: str, dtype: str) -> Callable[[int, int], int]:
 
 
 def intrin_value(name: str, dtype: str) -> Callable[..., Any]:
-    """What a mathematical function does to values of `dtype`."""
+    """A mathematical function as a function of values of `dtype`."""
     record = RECORDS[name]
     meaning, gives = record.meaning, record.result(dtype)
     wide = np.float32 if dtype in HALF else to_numpy(dtype).type

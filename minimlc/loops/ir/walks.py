@@ -7,7 +7,7 @@ from minimlc.loops.ir import nodes as ir
 from minimlc.loops.values.node import Node, children
 
 MOST_ITERATIONS = 2**62
-"""No loop whose extent is data has more: that many take decades."""
+"""The most iterations of a loop whose extent is data: more would take decades."""
 
 
 def inner_stmts(item: Node) -> tuple[ir.Stmt, ...]:
@@ -28,7 +28,7 @@ def inner_stmts(item: Node) -> tuple[ir.Stmt, ...]:
 
 
 def condition_of(item: ir.Stmt, part: ir.Stmt) -> ir.Expr | None:
-    """The condition under which a statement runs one of those directly inside; None for none."""
+    """The condition under which a statement runs one directly inside it; None if always."""
     if not isinstance(item, ir.IfThenElse):
         return None
     return item.condition if part is item.then_case else ir.Unary("not", item.condition)
@@ -70,8 +70,8 @@ _ROUNDS: WeakKeyDictionary[ir.While, ir.For] = WeakKeyDictionary()
 
 
 def rounds(item: ir.For | ir.While) -> ir.For:
-    """A loop as proofs see it: of a while loop, one that runs any number of times, or not at all.
-    It is one and the same for each, as loops are known by what they are.
+    """A loop as proofs see it; for a while loop, one that runs any number of times, or not at all.
+    It is the same object at every call, as loops are compared by identity.
     """
     if isinstance(item, ir.For):
         return item

@@ -19,7 +19,7 @@ from minimlc.loops.values.node import replace, walk
 
 
 class Emitted(NamedTuple):
-    """LLVM text, and what the error slots of its checked accesses mean."""
+    """LLVM text, and the checked accesses that its error slots refer to."""
 
     text: str
     sites: tuple[Site, ...]

@@ -18,7 +18,7 @@ from minimlc.loops.values.node import Node, span_of, walk
 
 T = TypeVar("T")
 MOST_ASKED = 8
-"""So many choices in each other ask whether all lanes agree."""
+"""The most nested choices that test whether all lanes agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ class Lanes:
 
 @dataclass
 class Expressions:
-    """Writes expressions, and stores of them. `variables` says what names stand for.
+    """Writes expressions, and stores of them. `variables` has the values of names.
 
     In a vectorized loop, `lanes` is set and its variable stands for a ramp; `private` buffers
-    have so many copies there, one per lane. With `sites`, each access is checked, and what fails
-    jumps to "fail". `asked` is how many choices around have asked their lanes.
+    have as many copies there, one per lane. With `sites`, each access is checked, and a failure
+    jumps to "fail". `asked` is the number of choices around that test their lanes.
     """
 
     memory: Memory
@@ -63,15 +63,15 @@ class Expressions:
         return self.lanes is None and self.sites is None
 
     def expr(self, item: ir.Expr) -> Value:
-        """The value of an expression. One of an index is written once a block for the values of its
-        variables: what unrolled loops share is most of them.
+        """The value of an expression. An index is written once per block for the same values of its
+        variables: unrolled loops share most of their indices.
         """
         if isinstance(item, ir.Binary) and item.dtype == INDEX:
             return self._once(item, lambda: self._expr(item))
         return self._expr(item)
 
     def _once(self, item: ir.Expr | ir.Load | ir.Store, write: Callable[[], Value]) -> Value:
-        """What `write` gives, or gave for the same values of the variables in this block."""
+        """The value that `write` gives, or gave in this block for the same values of variables."""
         used = _variables(item)
         if used is None or (self.lanes is not None and not self.width):
             return write()
@@ -105,7 +105,7 @@ class Expressions:
                 raise BuildError(f"LLVM code has no expression {type(item).__name__}")
 
     def _variable(self, item: ir.Var) -> Value:
-        """The value of a variable; of a `Let` around what is written for one lane, that lane's."""
+        """The value of a variable; in code for one lane, that lane of a `Let` around it."""
         value, lanes = self.variables[item], self.lanes
         if lanes is None or lanes.number.lanes or not value.lanes:
             return value
@@ -183,7 +183,7 @@ class Expressions:
         return Value(code.phi(value.type, *arrivals), value.dtype, value.lanes)
 
     def in_lane(self, number: Value, work: Callable[[], T]) -> T:
-        """What `work` writes for one lane only."""
+        """The result of `work`, written for one lane only."""
         outer = self.lanes
         assert outer is not None
         ramp = self.variables[outer.var]
@@ -195,7 +195,7 @@ class Expressions:
         return result
 
     def under(self, mask: Value, work: Callable[[], T]) -> T:
-        """What `work` writes for the lanes that a mask holds (and the one around it)."""
+        """The result of `work`, written for the lanes of a mask (and of the mask around it)."""
         outer = self.memory.mask
         both = mask if outer is None else self.values.binary("and", outer, mask)
         with having(self.memory, mask=both):
@@ -216,8 +216,8 @@ class Expressions:
         }
 
     def strides(self, accesses: Sequence[ir.Load | ir.Store]) -> set[int | None]:
-        """How far apart in memory the lanes of accesses are: 0 where they are one element, None
-        where only memory tells.
+        """The distances in memory from lane to lane of accesses: 0 where they are one element, None
+        where they depend on memory.
         """
         if any(_reads_memory(position) for access in accesses for position in access.indices):
             return {None}
@@ -239,8 +239,8 @@ class Expressions:
         return self.values.gather([self.memory.load(item.buffer, place, 0) for place in places])
 
     def _is_column(self, buffer: ir.Buffer, flat: Value) -> bool:
-        """Whether lanes are a column of a square in a buffer of one's own, that has as many whole
-        rows: a power of two, and one that stays in registers.
+        """Whether lanes are a column of a whole square in a private buffer: its side is a power of
+        two, and it stays in registers.
         """
         lanes, first = flat.lanes, flat.base.const
         if buffer not in self.private or flat.stride != lanes or lanes & (lanes - 1) or lanes < 4:
@@ -302,7 +302,7 @@ class Expressions:
 
 @lru_cache(maxsize=512)
 def _variables(item: ir.Expr | ir.Store) -> tuple[ir.Var, ...] | None:
-    """The variables of an index, or of those of an access; None for what depends on more: on
+    """The variables of an index, or of an access's indices; None where they depend on more: on
     memory, or on a `Let`.
     """
     roots = item.indices if isinstance(item, ir.Load | ir.Store) else (item,)

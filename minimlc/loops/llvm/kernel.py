@@ -20,11 +20,11 @@ from minimlc.loops.values.parts import Hook
 from minimlc.loops.values.target import Target
 
 INTERRUPTIONS = Hook[Callable[[], BaseException]]("interruptions")
-"""What says why threads left a loop early."""
+"""The function that makes the exception for threads that left a loop early."""
 
 MACHINE = Hook[ModuleType]("machine code")
 EMITTER = Hook[Callable[..., Any]]("LLVM's text")
-"""Both are imported at the first use: known code is not written, and needs no llvmlite."""
+"""Both are imported at the first use: cached code is not written, and needs no llvmlite."""
 
 SERIAL = """
 define i32 @minimlc_parallel(ptr %task, ptr %context, i64 %count) {
@@ -33,11 +33,11 @@ define i32 @minimlc_parallel(ptr %task, ptr %context, i64 %count) {
   ret i32 %result
 }
 """
-"""What parallel loops call where there are no threads: all iterations in one share."""
+"""The function that parallel loops call without threads: all iterations in one share."""
 
 
 class NativeCode(NamedTuple):
-    """Linked code: the address of each exported name, and what its error slots mean.
+    """Linked code: the address of each exported name, and the sites of its error slots.
 
     `library` keeps the code in memory, `entries` are the names of its parts in the cache.
     """
@@ -49,7 +49,7 @@ class NativeCode(NamedTuple):
 
 
 def backend() -> ModuleType:
-    """What makes machine code, imported at the first use: not every use needs llvmlite."""
+    """The module that makes machine code, imported at the first use: it needs llvmlite."""
     try:
         machine = MACHINE.first
     except ImportError as error:
@@ -92,8 +92,8 @@ def is_x86() -> bool:
 
 @functools.cache
 def surroundings() -> tuple[str, ...]:
-    """What else machine code depends on: LLVM's version, and the kind of machine and system. Asked
-    once: while another thread compiles, llvmlite lets nobody in.
+    """The rest that machine code depends on: LLVM's version, and the kind of machine and system.
+    Asked once, as llvmlite is locked while another thread compiles.
     """
     llvm = backend().llvm
     return ".".join(map(str, llvm.llvm_version_info)), llvm.get_process_triple()
@@ -110,7 +110,7 @@ def link(
     imports: Mapping[str, int],
     sites: tuple[Site, ...] = (),
 ) -> NativeCode:
-    """Object files in memory. `imports` are addresses of what no library of the process has."""
+    """Object files in memory. `imports` are addresses of symbols that no library here has."""
     builder = backend().llvm.JITLibraryBuilder().add_current_process()
     for code in codes:
         builder.add_object_img(code)
@@ -140,8 +140,8 @@ def entry_point(address: int, count: int, result: Any = ctypes.c_int) -> Any:
 def entered(address: int, count: int, sites: Sequence[Site] | None) -> Callable[..., int]:
     """Compiled code of `count` pointers as a function of them that returns its status.
 
-    With `sites`, the code takes a pointer more: to where it puts which site an access failed at,
-    and the index there, of which the function makes an error.
+    With `sites`, the code takes one more pointer, to slots for the site at which an access failed
+    and its index; the function makes an error of them.
     """
     entry: Callable[..., int] = entry_point(address, count + (sites is not None))
     if sites is None:
@@ -178,7 +178,7 @@ class Kernel:
         sites: Sequence[Site] | None,
         keep: object,
     ):
-        """`code` is an address, or what takes the arrays' addresses."""
+        """`code` is an address, or a function of the arrays' addresses."""
         self.__name__ = name
         self._arguments = Arguments(name, parameters)
         self._entry = entered(code, len(parameters), sites) if isinstance(code, int) else code
@@ -192,7 +192,7 @@ class Kernel:
             raise failure(self.__name__, status)
 
     def ready(self, *arrays: Any) -> Callable[[], None]:
-        """The call with these arrays, which are checked now: what is left is its code alone."""
+        """The call with these arrays, which are checked now: it runs the code alone."""
         shared, addresses = self._arguments.check(arrays)
 
         def run(_kept: object = shared) -> None:

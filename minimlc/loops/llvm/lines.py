@@ -22,6 +22,6 @@ FUNCTION = "distinct !DISubprogram(file: !1, type: !3, unit: !0, spFlags: DISPFl
 
 
 def line_records(scopes: int) -> str:
-    """What the locations of a module's functions refer to."""
+    """The records that the locations of a module's functions refer to."""
     functions = (f"!{FIRST + number} = {FUNCTION}" for number in range(scopes))
     return "\n".join([HEAD, *functions])

@@ -1,6 +1,6 @@
 """Machine code from LLVM's text, by llvmlite.
 
-Apart from what writes the text, which is not needed for code that the cache has.
+Apart from the writer of the text, which cached code does not need.
 """
 
 import re
@@ -14,7 +14,7 @@ from minimlc.loops.values.errors import BuildError
 
 
 class Machine(NamedTuple):
-    """What code is made for: LLVM's names of the CPU and its features, and the vector width."""
+    """The target of code: LLVM's names of the CPU and its features, and the vector width."""
 
     cpu: str
     features: str
@@ -56,7 +56,7 @@ def optimize(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
 
 
 def _parsed(text: str, target: llvm.TargetMachine) -> llvm.ModuleRef:
-    """The text as a module of its own: LLVM's common context keeps what it has seen for good."""
+    """The text as a module in a new context: LLVM's common one keeps all it has seen for good."""
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()

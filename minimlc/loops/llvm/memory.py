@@ -20,10 +20,10 @@ from minimlc.loops.values.dtypes import INDEX
 
 @dataclass
 class Memory:
-    """Loads and stores; `pointers` says where buffers are.
+    """Loads and stores; `pointers` has the addresses of buffers.
 
-    Where lanes go different ways, `mask` says which of them are meant; at the end of a loop, only
-    the `filled` first ones of a vector are (0: all). Vectors are stored past the caches into the
+    Where lanes go different ways, `mask` selects those that take part; at the end of a loop, only
+    the `filled` first ones of a vector do (0: all). Vectors are stored past the caches into the
     buffer called `nontemporal`. After a buffer in `roomy`, which no other thread sees, there is
     room for a vector.
     """
@@ -102,7 +102,7 @@ class Memory:
         return self._turned(rows, column, lanes // 2)
 
     def _turned(self, rows: list[Value], at: int, side: int) -> Value:
-        """Row `at` of what has squares of up to twice a side turned."""
+        """Row `at` after squares of up to twice `side` have been turned."""
         if not side:
             return rows[at]
         one, other = (self._turned(rows, row, side // 2) for row in (at & ~side, at | side))
@@ -113,8 +113,8 @@ class Memory:
         return Value(self.values.code.value(f"shufflevector {vectors}, {mask}"), one.dtype, lanes)
 
     def _load_part(self, buffer: Buffer, base: Value, lanes: int, first: int) -> Value:
-        """Neighbours from `base` on, which is the element `first` of those that every second lane
-        means: of a mask's lanes, only these.
+        """Neighbours from `base` on, `first` elements into a ramp of stride 2; under a mask, only
+        the elements whose lanes it holds.
         """
         mask = self._mask(buffer, lanes)
         if mask is not None:
@@ -154,8 +154,8 @@ class Memory:
 
     def _front(self, lanes: int) -> Value:
         """The mask of the lanes that are filled."""
-        each = (f"i1 {'true' if lane < self.filled else 'false'}" for lane in range(lanes))
-        return Value(f"<{', '.join(each)}>", "bool", lanes)
+        bits = (f"i1 {'true' if lane < self.filled else 'false'}" for lane in range(lanes))
+        return Value(f"<{', '.join(bits)}>", "bool", lanes)
 
     def _masked(
         self,

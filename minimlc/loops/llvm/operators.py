@@ -1,6 +1,6 @@
 """Scalar operations on values: constants fold, ramps stay ramps.
 
-What an operation means is LLVM's instruction for it, or else its definition in
+An operation becomes LLVM's instruction for it, or else its definition in
 `minimlc.loops.math.scalars`, written out. A definition's arithmetic carries no flag that lets LLVM
 contract it as the surrounding code may let it: scalar and vector code give the same bits.
 """
@@ -78,7 +78,7 @@ class Values(Ops):
         return self.operation(op, a, b)
 
     def operation(self, name: str, *items: Item) -> Value:
-        """An operation that is not a plain instruction for operators: LLVM's own, or by its
+        """An operation that is not a plain instruction for operators: LLVM's, or by its
         definition, or the C library's. 16-bit floats are computed in float32 and rounded once.
         """
         values = self.alike(*items)
@@ -100,7 +100,7 @@ class Values(Ops):
         return result if rare is None else self._unless_rare(name, values, rare, result)
 
     def _run(self, program: Program, arguments: Sequence[Value]) -> tuple[Value, Value | None]:
-        """A program's result, and where it is rare."""
+        """A program's result, and where its rare case holds."""
         known = dict(zip(program.params, arguments, strict=True))
         for var, step in program.steps:
             known[var] = self._step(step, known)
@@ -137,7 +137,7 @@ class Values(Ops):
                 raise BuildError(f"a definition has no {type(item).__name__}")
 
     def _unless_rare(self, name: str, values: list[Value], rare: Value, usual: Value) -> Value:
-        """Where a program's answer is rare, the C library's in all lanes."""
+        """A program's result, with the C library's in the lanes where its rare case holds."""
         code = self.code
         library, join = code.names("library", "join")
         before = code.label
@@ -289,7 +289,7 @@ class Values(Ops):
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
         """numpy's minimum and maximum: a where a <= b (>= b) or a is NaN, else b; of two NaN, b.
 
-        A sum's own value is `a`: it waits for two instructions, those of x86 for this among them.
+        An accumulator is `a`: its chain has two instructions, one of them x86's for this.
         """
         if a.const is not None and not math.isnan(a.const):
             return self.select(self.apply(f"fcmp o{'le' if op == 'min' else 'ge'}", a, b), a, b)
@@ -336,6 +336,6 @@ def _scaled(values: Values, value: Value, power: Value) -> Value:
     """value * 2**power, rounded once."""
     lanes = max(value.lanes, power.lanes)
     pair = values.spread(value, lanes), values.spread(power, lanes)
-    name = ".".join(["llvm.ldexp", *(suffix(REGISTER[each.dtype], lanes) for each in pair)])
-    text = values.code.call(pair[0].type, name, *(each.typed for each in pair))
+    name = ".".join(["llvm.ldexp", *(suffix(REGISTER[part.dtype], lanes) for part in pair)])
+    text = values.code.call(pair[0].type, name, *(part.typed for part in pair))
     return Value(text, value.dtype, lanes)

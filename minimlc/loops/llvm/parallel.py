@@ -1,7 +1,8 @@
-"""Parallel loops: the body becomes a function of its own, shared out over threads.
+"""Parallel loops: the body becomes a separate function, shared out over threads.
 
-Each share is one run of neighbouring iterations, so results do not depend on timing. What unpacks
-a share's context is not optimized: it runs once a loop, and LLVM would take a tenth longer.
+Each share is one run of neighbouring iterations, so results do not depend on timing. The code
+that unpacks a share's context is not optimized: it runs once per loop, and LLVM would take a tenth
+longer.
 """
 
 from minimlc.loops.ir.nodes import Alloc, Buffer, For, Let, Load, Store, Var
@@ -12,7 +13,7 @@ from minimlc.loops.values.dtypes import INDEX
 from minimlc.loops.values.node import walk
 
 RUNTIME = "declare i32 @minimlc_parallel(ptr, ptr, i64)"
-"""Run a task with its context over 0 ... count-1; its status plus 1, as 0 is a fault's."""
+"""Runs a task with its context over 0 ... count-1; gives its status plus 1, as 0 is a fault's."""
 
 
 def parallel(outer: Statements, item: For, extent: Value) -> None:
@@ -40,11 +41,11 @@ def parallel(outer: Statements, item: For, extent: Value) -> None:
 def _captured(item: For, writer: Expressions) -> tuple[list[Buffer], list[Var]]:
     """The buffers and run-time variables from outside that the loop uses, in order."""
     parts = list(walk(item.body))
-    own = {item.var} | {part.var for part in parts if isinstance(part, For | Let)}
+    bound = {item.var} | {part.var for part in parts if isinstance(part, For | Let)}
     local = {part.buffer for part in parts if isinstance(part, Alloc)}
     buffers = dict.fromkeys(part.buffer for part in parts if isinstance(part, Load | Store))
     variables = dict.fromkeys(part for part in parts if isinstance(part, Var))
-    at_run_time = [v for v in variables if v not in own and writer.variables[v].const is None]
+    at_run_time = [v for v in variables if v not in bound and writer.variables[v].const is None]
     return [b for b in buffers if b not in local], at_run_time
 
 

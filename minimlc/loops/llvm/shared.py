@@ -1,4 +1,4 @@
-"""What an expression says more than once is computed once.
+"""Equal parts of an expression are computed once.
 
     A[i] * exp(A[i])    -->    Let(a, A[i], a * exp(a))
 
@@ -19,7 +19,7 @@ LEAF = Var | Const | Load | Let
 
 
 class Share(Mutator):
-    """Rewrites what is stored so that parts with several uses are computed once."""
+    """Rewrites stored values so that parts with several uses are computed once."""
 
     def visit_Store(self, item: Store) -> Store:
         graph = _Unique().visit(item.value)
@@ -43,7 +43,7 @@ class _Unique(Mutator):
 
 
 def _key(item: Expr) -> Any:
-    """Equal for expressions of the same kind on the same parts."""
+    """A key that is equal for expressions of the same kind on the same parts."""
     if isinstance(item, Var | Let):
         return item
     return type(item), *map(_mark, type(item)._values(item))
@@ -97,7 +97,7 @@ def _named(root: Expr, names: dict[Expr, Var]) -> Expr:
 
 
 class _Names(Mutator):
-    """Puts names in; a part that may not be evaluated has names of its own."""
+    """Puts names in; a part that may not be evaluated has separate names."""
 
     def __init__(self, names: dict[Expr, Var]):
         self.names = names

@@ -31,8 +31,8 @@ STACK_BYTES = 32 * 1024
 """Buffers up to this size live in the function's frame, larger ones on the heap."""
 
 FRAME_BYTES = 256 * 1024
-"""What a function's buffers may take of its frame together: the copies of an unrolled loop each
-have their own, and threads can have small stacks."""
+"""The most bytes of a function's frame for all its buffers: each copy of an unrolled loop has
+other ones, and threads can have small stacks."""
 
 
 class Job(NamedTuple):
@@ -48,8 +48,8 @@ Parallel = Callable[["Statements", ir.For, Value], None]  # what writes a loop o
 
 
 class Loops:
-    """Tensorized blocks as the loops that they hold: how they are written without the room for
-    instructions.
+    """Tensorized blocks, written as the loops that they hold where the room for instructions is
+    missing.
     """
 
     tiles: Mapping[ir.Buffer, int] = {}
@@ -67,14 +67,14 @@ class Loops:
 
 INSTRUCTIONS = Hook[type[Loops]]("instructions")
 NOTES = Hook[Callable[[Expressions, ir.PrimFunc, ir.For], None]]("notes of loops")
-"""What heeds the notes of a loop, such as that to prefetch, where an iteration begins."""
+"""Writers of code at the start of an iteration by the loop's notes, such as to prefetch."""
 
 
 class Statements:
     """Writes statements into `code`: their expressions by `writer`, tensorized blocks by `tensors`.
 
-    `copies` is how often unrolled loops around repeat what is written. Buffers on the heap have
-    their pointers in the slots `heap`, those in the function's `frame` take so many bytes of it.
+    `copies` is how often unrolled loops around repeat the code. Buffers on the heap have their
+    pointers in the slots `heap`; those in the function's frame take `frame` bytes of it.
     """
 
     def __init__(
@@ -124,13 +124,13 @@ class Statements:
             return
         with having(self.memory, nontemporal=name):
             self._any_loop(item)
-        # Such stores are not ordered with others: whoever is told that the loop is done sees them.
+        # Such stores are not ordered with others: whoever learns that the loop is done sees them.
         self.code.do("fence seq_cst")
 
     def _any_loop(self, item: ir.For) -> None:
         extent = self.writer.expr(item.extent)
         if extent.lanes:
-            self._each_lane(item)
+            self._lane_by_lane(item)
         elif item.kind == "unrolled" and self._unrollable(extent):
             self._unrolled(item, int(extent.const or 0))
         elif item.kind == "vectorized" and self._side_by_side(item):
@@ -182,7 +182,7 @@ class Statements:
     def _side_by_side(self, item: ir.For) -> bool:
         """Whether to run iterations together; checked code runs in order, as do inner lanes.
 
-        `verify` proved it for the program, this proves it of the code that lowering made: a
+        `verify` proved it for the program, this proves it for the code that lowering made: a
         mistake between the two costs speed and not the result.
         """
         return self.writer.plain and _is_independent(item, self.job.program)
@@ -229,8 +229,8 @@ class Statements:
             self.iteration(item, self.values.binary("+", first, number))
 
     def _fills(self, item: ir.For, first: Value, width: int, filled: int) -> bool:
-        """Whether one vector of which only the first lanes are meant does for a loop's last
-        iterations: on machines with masks, where the others may have any numbers.
+        """Whether one vector with only its first lanes filled does for a loop's last iterations: on
+        machines with masks, where the other lanes may have any numbers.
         """
         fits = filled < width and 8 * width * _widest(item) <= self.job.vector_bits
         if not (fits and self.masks and self.memory.mask is None and is_plain(item.body)):
@@ -257,7 +257,7 @@ class Statements:
         bits = "bool" in {store.buffer.dtype for store in nodes_of(item.body, ir.Store)}
         return min(WIDEST, self.job.vector_bits // 8) if bits else WIDEST
 
-    def _each_lane(self, item: ir.Stmt) -> None:
+    def _lane_by_lane(self, item: ir.Stmt) -> None:
         """Run a statement lane after lane, where the lanes go different ways."""
 
         def one(number: Value) -> None:
@@ -285,12 +285,12 @@ class Statements:
             if stores and self.writer.maskable(item.then_case):
                 self.writer.under(condition, lambda: self.stmt(item.then_case))
             else:
-                self._each_lane(item)
+                self._lane_by_lane(item)
         code.block(join)
 
     def _while(self, item: ir.While) -> None:
         if self.writer.width:
-            self._each_lane(item)
+            self._lane_by_lane(item)
             return
         code = self.code
         again, body, done = code.names("again", "while", "done")
@@ -372,8 +372,8 @@ class Statements:
 @lru_cache(maxsize=256)
 def _is_independent(loop: ir.For, program: ir.PrimFunc) -> bool:
     """Whether it is proved that no iteration of a program's loop meets another."""
-    own = [part.buffer for part in walk(loop.body) if isinstance(part, ir.Alloc)]
-    return carried_dependence(loop, accesses(program), own) is None
+    allocated = [part.buffer for part in walk(loop.body) if isinstance(part, ir.Alloc)]
+    return carried_dependence(loop, accesses(program), allocated) is None
 
 
 @lru_cache(maxsize=256)

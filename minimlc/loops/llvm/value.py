@@ -1,4 +1,4 @@
-"""Values and text: what one LLVM function is made of while it is being written.
+"""The values and the text of one LLVM function while it is being written.
 
 A value is uniform (one scalar), a vector of lanes, or a ramp: lanes that count up from a scalar
 base by a constant stride. Ramps stay symbolic as long as they can, so that an address that grows
@@ -35,11 +35,11 @@ REGISTER = {
     "bool": "i1",
     "half": "half",
 }
-"""How a dtype is held in a register: 16-bit floats as the float32 of the same value. "half" is
-the CPU's own float16, which values pass through on their way from and to memory."""
+"""The type of a dtype in a register: 16-bit floats as the float32 of the same value. "half" is
+the CPU's float16, which values pass through on their way from and to memory."""
 
 MEMORY = {**REGISTER, "float16": "i16", "bfloat16": "i16", "bool": "i8"}
-"""How a dtype is stored."""
+"""The type of a dtype in memory."""
 
 SIZE = {"double": 8, "float": 4, "i64": 8, "i32": 4, "i16": 2, "i8": 1}
 Number = int | float | bool
@@ -104,7 +104,7 @@ class Value(NamedTuple):
 
     @property
     def base(self) -> "Value":
-        """Of a ramp: its first lane. Of a uniform value: itself."""
+        """The first lane of a ramp; a uniform value itself."""
         return Value(self.text, self.dtype, const=self.const)
 
     @property
@@ -142,10 +142,10 @@ def constant(value: Number, dtype: str) -> Value:
 
 @dataclass
 class Module:
-    """What all functions of an LLVM module share: declarations and finished definitions.
+    """The shared parts of an LLVM module: declarations and finished definitions.
 
     Where it is `lined`, each instruction notes its line of the script; `scopes` counts the
-    functions, of which each has a record for that.
+    functions, each with a record for that.
     """
 
     lined: bool = False
@@ -179,9 +179,9 @@ class Code:
     label: str = "start"
     scope: int = 0
     known: dict[str, str] = field(default_factory=dict)
-    """The results of what this block computes: written once, however often it is asked for."""
+    """The results of this block's instructions, each written once however often it is asked for."""
     computed: dict[Any, Value] = field(default_factory=dict)
-    """The values of its index expressions, each with those of its variables."""
+    """The values of its index expressions, by the values of their variables."""
 
     def __post_init__(self) -> None:
         if self.module.lined:
@@ -248,7 +248,7 @@ class Code:
         self.jump(after)
 
     def phi(self, kind: str, *arrivals: tuple[str, str]) -> str:
-        """The operand that belongs to the block control comes from: (operand, label) each."""
+        """The operand that belongs to the block control comes from: (operand, label) pairs."""
         listed = ", ".join(f"[{text}, %{label}]" for text, label in arrivals)
         return self.value(f"phi {kind} {listed}")
 
@@ -258,7 +258,7 @@ class Code:
         self.jump("fail")
 
     def fail_where(self, test: str, status: str | int, *stems: str) -> None:
-        """Fail where an instruction says so, else go on; `stems` name the blocks for both."""
+        """Fail where the instruction `test` gives true, else go on; `stems` name the two blocks."""
         failed, passed = self.names(*stems)
         self.branch(self.value(test), failed, passed)
         self.block(failed)
@@ -279,9 +279,9 @@ class Code:
 
 
 def facts(buffer: Buffer, *, own: bool = False, alone: bool = True) -> str:
-    """What LLVM may rely on about a pointer to a buffer: nothing else reaches its bytes (if it
-    is `alone`), all of them are there, and how it is aligned: to an element, storage of our own to
-    a cache line.
+    """The attributes of a pointer to a buffer, which LLVM may rely on: nothing else reaches its
+    bytes (if it is `alone`), all of them are there, and its alignment: to an element, for storage
+    of our `own` to a cache line.
     """
     size = element_size(buffer)
     bytes_there = prod(buffer.shape) * size

@@ -1,4 +1,4 @@
-"""Checked accesses: what every target says about an index outside its buffer."""
+"""Checked accesses, and the error that every target raises for an index outside its buffer."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

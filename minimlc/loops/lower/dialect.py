@@ -21,7 +21,7 @@ EXACT = ("<", "<=", ">", ">=", "==", "!=", "negate", "min", "max", "isnan")
 
 
 SHIFTS = {"<<": "shift_left", ">>": "shift_right"}
-"""The machine's own, for counts within the type's bits."""
+"""The machine's shifts, for counts within the type's bits."""
 
 
 class Dialect(NamedTuple):
@@ -39,18 +39,18 @@ class Dialect(NamedTuple):
 
 
 def formulas_written_out(name: str, dtype: str) -> str:
-    """For a target that has every operation except those entered as formulas."""
+    """`computed_in` of a target that has every operation except those entered as formulas."""
     return "" if is_formula(name) else dtype
 
 
 def halves_in_float32(name: str, dtype: str) -> str:
-    """For a target that has every operation on dtypes of 32 bits and more."""
+    """`computed_in` of a target that has every operation on dtypes of 32 bits and more."""
     exact = name in EXACT or name.startswith("to_")
     return "float32" if dtype in HALF and not exact else dtype
 
 
 PLAIN = Dialect(formulas_written_out)
-"""For a target that implements every operator itself."""
+"""The dialect of a target that implements every operator itself."""
 
 
 class Legalize(Mutator):
@@ -89,5 +89,5 @@ class Legalize(Mutator):
 
 
 def is_count(item: Expr) -> bool:
-    """Whether every machine can shift by that much."""
+    """Whether every machine can shift by this count."""
     return isinstance(item, Const) and 0 <= item.value < DTYPES[item.dtype].bits

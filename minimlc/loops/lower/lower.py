@@ -39,7 +39,7 @@ def lower(
     With `named`, a block without iters stays around what was a block, for its name; with `tensors`,
     around what was tensorized. With `whole`, no buffer is cut, so that an index error shows the
     buffer as the user wrote it. With `threads`, loops that are bound to a GPU's axes stay, and
-    shared memory is outside those of a block's threads; else they are serial. Expressions use the
+    shared memory is outside loops of a block's threads; else all are serial. Expressions use the
     `dialect`'s operations only.
     """
     placed = _place_all(func, whole, threads)
@@ -57,8 +57,8 @@ def _place_all(func: ir.PrimFunc, whole: bool, threads: bool) -> ir.PrimFunc:
 
 
 class _Placement(NamedTuple):
-    """The storage of a buffer, of which there are `accesses`; with `whole`, it is not cut. It stays
-    `outside` of loops that are bound to axes of such names.
+    """The storage of a buffer with these `accesses`; with `whole`, it is not cut. It stays outside
+    of loops bound to axes whose names begin with `outside`.
     """
 
     buffer: ir.Buffer
@@ -89,16 +89,16 @@ class _Placement(NamedTuple):
         return self._allocated(stmt, loops)
 
     def _allocated(self, stmt: ir.Stmt, loops: tuple[ir.For, ...]) -> ir.Stmt:
-        buffer, own = self.buffer, [item for item in self.accesses if item.buffer is self.buffer]
-        if not own:
+        buffer, uses = self.buffer, [item for item in self.accesses if item.buffer is self.buffer]
+        if not uses:
             return stmt
-        box = enclosing_box(buffer, own, [loop.var for loop in loops])
+        box = enclosing_box(buffer, uses, [loop.var for loop in loops])
         small = replace(buffer, shape=tuple(map(self._kept, box, buffer.shape)))
         if self.whole or small is buffer:
             return ir.Alloc(buffer, stmt)
 
         def at(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-            """Where an element is from the box's corner on."""
+            """An element's indices relative to the box's corner."""
             pairs = zip(indices, box, strict=True)
             return [i if constant_value(side.start) == 0 else i - side.start for i, side in pairs]
 
@@ -106,13 +106,13 @@ class _Placement(NamedTuple):
 
     def _kept(self, side: Side, size: int) -> int:
         """The size of an axis that is cut to a box's side. Threads' shared memory keeps elements
-        that nothing touches, as its rows may be that long to begin in other banks.
+        that nothing touches, as its rows may be padded to begin in other banks.
         """
         return size if self.outside and constant_value(side.start) == 0 else side.extent
 
 
 def _lifted(stmt: ir.Stmt, old: ir.Stmt) -> ir.Stmt:
-    """`stmt` with the storage that `old` lacks outside of it."""
+    """`stmt` with an `Alloc` that `old` lacks moved around it."""
     known = set(buffers_in(old))
     for item in statements_in(stmt):
         if isinstance(item, ir.Alloc) and item.buffer not in known:
@@ -134,7 +134,7 @@ def _uses(stmt: ir.Stmt, buffer: ir.Buffer) -> bool:
 class _Flatten(Mutator):
     """Iters become their values, predicates and inits become conditions.
 
-    The threads of a GPU become iterations of a serial loop where the target has no such `threads`.
+    The threads of a GPU become iterations of a serial loop where the target has no `threads`.
     """
 
     def __init__(self, named: bool, tensors: bool, threads: bool):
@@ -163,7 +163,7 @@ class _Flatten(Mutator):
 
 
 class _Simplify(Mutator):
-    """Simplifies indices and conditions by what the loops and conditions around them say."""
+    """Simplifies indices and conditions by the loops and conditions around them."""
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges

@@ -9,9 +9,9 @@ last place (ULP) of the true value, over all inputs; `tests/codegen/test_mathema
 them. Zeros keep their signs, infinities and NaN are numpy's, subnormal numbers count as any other;
 gelu of -inf is its limit, -0.0.
 
-Where not said otherwise, coefficients are minimax for the stated interval and weight, found by
+Unless stated otherwise, coefficients are minimax for the stated interval and weight, found by
 Lawson's reweighted least squares (C. Lawson 1961) in float64 on 600 or 800 Chebyshev points, with
-values from 40 digits; each was rounded to float32 and those of higher powers then fitted anew.
+values from 40 digits; each was rounded to float32, and the higher powers then fitted anew.
 """
 
 import math
@@ -79,7 +79,7 @@ _GELU_FAR = (
     *(-0.03638702, 0.013522485, 0.010169515, -0.0052262153),
 )
 _GELU_BEND, _GELU_END_BITS = 0.6, 0x41666666
-"""From 14.4 on all is zero, or x."""
+"""From 14.4 on, gelu is zero or x."""
 # (2 - s - 2 * e**(-s / 2)) / s**2.
 _GELU_EXP = tuple(-0.5 * (-0.5) ** n * coefficient for n, coefficient in enumerate(steps.EXP))
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 in r**2, |r| <= pi/4: 4e-9, 1.2e-10.
@@ -187,7 +187,7 @@ def _gelu(write: steps.Writer, x: Expr) -> Expr:
     slope = steps.muladd(write.paired(_GELU_FAR[2:], q), q, _GELU_FAR[1])
     factor = write.let("factor", steps.muladd(slope, q, _GELU_FAR[0]))
     near = write.let("near", x * steps.muladd(x, steps.horner(_GELU_NEAR, square), 0.5))
-    # Of the sum's bits, those of n - 64 are the only ones that are not shifted out.
+    # Of the sum's bits, only those of n - 64 are not shifted out.
     power = binary("<<", steps.bits_of(biased), 23)
     scaled = write.let("scaled", steps.number_of(steps.bits_of(factor) - power))
     minus_h = write.let("minus_h", steps.muladd(scaled, gone, -(scaled + scaled)))
@@ -262,7 +262,7 @@ _DEFINITIONS: dict[str, steps.Define] = {
     "pow": _pow,
 }
 PROGRAMS = {name: steps.written(define, "float32") for name, define in _DEFINITIONS.items()}
-"""The functions that are written so; of the others a machine has instructions."""
+"""The functions written as programs; for the others a machine has instructions."""
 
 
 @cache

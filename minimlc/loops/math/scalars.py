@@ -1,6 +1,6 @@
-"""What a scalar operation means, in the operations that every machine has.
+"""Definitions of scalar operations, in the operations that every machine has.
 
-Each definition is a straight-line program, as those of `functions` are. A target
+Each definition is a straight-line program, like those in `functions`. A target
 that lacks an operation writes its definition out (`loops.lower.dialect`), or makes a function
 of it.
 """
@@ -54,9 +54,9 @@ def _floormod(write: Writer, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _division(write: Writer, a: ir.Expr, b: ir.Expr) -> tuple[ir.Expr, ir.Expr, ir.Expr]:
-    """A divisor that never traps, what it leaves over, and whether the floor is one less.
+    """A divisor that never traps, the remainder, and whether the floor is one less.
 
-    By 1 nothing is left over, which is right for -1, whose quotient may overflow, and for 0.
+    By 1 the remainder is 0, which is right for -1, whose quotient may overflow, and for 0.
     """
     safe = write.let("safe", ir.select(b.equal(0) | b.equal(-1), 1, b))
     rest = write.let("rest", ir.Intrin("remainder", (a, safe)))
@@ -242,11 +242,11 @@ _BY_KIND: dict[str, dict[str, Define]] = {
     },
     "bool": _EXTREMES,
 }
-"""What has a definition, by the kind of its operands' dtype."""
+"""The operations with a definition, by the kind of their operands' dtype."""
 
 
 def operation(item: ir.Expr) -> str:
-    """The name of what an expression does to its operands; a conversion's is `to_dtype`."""
+    """The name of an expression's operation; a conversion's is `to_dtype`."""
     match item:
         case ir.Unary("-"):
             return "negate"
@@ -261,7 +261,7 @@ def operation(item: ir.Expr) -> str:
 
 
 def operands(item: ir.Expr) -> tuple[ir.Expr, ...]:
-    """What an operation takes."""
+    """The operands of an operation."""
     match item:
         case ir.Unary(_, a) | ir.Cast(_, a):
             return (a,)
@@ -278,8 +278,8 @@ def definition(
 ) -> Program | None:
     """An operation on operands of `dtype` as a program; None where every machine has it.
 
-    With `approximate`, functions in float32 are those of `minimlc.loops.math.functions`, which need
-    nothing of a library, for a machine that `scales` those that use `ldexp`.
+    With `approximate`, functions in float32 are those in `minimlc.loops.math.functions`, which need
+    no library; with `scales`, in their forms for machines that have `ldexp`.
     """
     if approximate and dtype == "float32" and name in PROGRAMS:
         note = f"Off by at most {ULP_BOUNDS[name]} units in the last place."
@@ -305,12 +305,12 @@ def written_out(program: Program, values: Sequence[ir.Expr]) -> ir.Expr:
     steps: list[tuple[ir.Var, ir.Expr]] = []
     pairs = (*zip(program.params, values, strict=True), *program.steps)
     for number, (var, value) in enumerate(pairs):
-        own = number < len(values)
-        if own and isinstance(value, ir.Var | ir.Const):
+        given = number < len(values)
+        if given and isinstance(value, ir.Var | ir.Const):
             names[var] = value
             continue
         names[var] = fresh = ir.Var(var.name, var.dtype)
-        steps.append((fresh, value if own else ir.substitute(value, names)))
+        steps.append((fresh, value if given else ir.substitute(value, names)))
     result = ir.substitute(program.result, names)
     for var, value in reversed(steps):
         result = ir.Let(var, value, result)

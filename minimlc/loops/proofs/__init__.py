@@ -1,1 +1,1 @@
-"""Proofs about programs: ranges, dependences, regions, what is well formed."""
+"""Proofs about programs: ranges, dependences, regions, well-formedness."""

@@ -45,19 +45,19 @@ class Access(NamedTuple):
 
 
 def element_key(item: Access | ir.Load | ir.Store) -> Hashable:
-    """Equal for accesses of the same element."""
+    """A key that is equal for accesses of the same element."""
     return (item.buffer, *map(key, item.indices))
 
 
 @lru_cache(maxsize=256)
 def keys_of(exprs: tuple[ir.Expr, ...]) -> tuple[Hashable, ...]:
-    """Equal for equal expressions."""
+    """Keys that are equal for equal expressions."""
     return tuple(map(key, exprs))
 
 
 @lru_cache(maxsize=128)
 def nest_key(loops: tuple[ir.For, ...]) -> tuple[tuple[ir.Var, Hashable], ...]:
-    """Equal for nests with the same variables and extents."""
+    """A key that is equal for nests with the same variables and extents."""
     return tuple((loop.var, key(loop.extent)) for loop in loops)
 
 
@@ -77,7 +77,7 @@ def loop_extent(loop: ir.For, ranges: Ranges | None = None) -> int:
 
 
 def loop_ranges(loops: tuple[ir.For, ...], outer: Ranges | None = None) -> Ranges:
-    """What is known of the variables of nested loops."""
+    """The ranges of the variables of nested loops."""
     ranges = (outer or Ranges()).extended({})
     for loop in loops:
         ranges.variables[loop.var] = (0, max(1, loop_extent(loop, ranges)) - 1)
@@ -121,13 +121,13 @@ def reduction_parts(block: ir.Block) -> tuple[str, ir.Load, ir.Expr] | None:
 
 
 def _target_of(store: ir.Store) -> ir.Load | None:
-    """What a store combines with other values, by operators of one kind."""
+    """The load of the stored element, if a store combines it with other values by one operator."""
     if not isinstance(store.value, ir.Binary) or store.value.op not in REDUCERS:
         return None
-    own = [part for part in operands(store.value.op, store.value) if reads(part, store.buffer)]
-    if len(own) != 1 or not isinstance(own[0], ir.Load):
+    uses = [part for part in operands(store.value.op, store.value) if reads(part, store.buffer)]
+    if len(uses) != 1 or not isinstance(uses[0], ir.Load):
         return None
-    return own[0] if element_key(own[0]) == element_key(store) else None
+    return uses[0] if element_key(uses[0]) == element_key(store) else None
 
 
 def operands(op: str, value: ir.Expr) -> Iterator[ir.Expr]:
@@ -161,7 +161,7 @@ def updates_of(body: ir.Stmt) -> list[ir.Store] | None:
 
 
 def _behind_conditions(body: ir.Stmt) -> tuple[list[ir.Expr], ir.Stmt]:
-    """The conditions that a statement begins with, one inside the other, and what is behind."""
+    """The conditions that a statement begins with, one inside the other, and the one behind."""
     conditions = []
     while isinstance(body, ir.IfThenElse) and body.else_case is None:
         conditions.append(body.condition)
@@ -195,7 +195,7 @@ def reads_any(expr: Node, buffers: Container[ir.Buffer]) -> bool:
 
 
 class _Context(NamedTuple):
-    """What is around a statement; `values` are those of blocks' iters, over loop variables."""
+    """The context of a statement; `values` are those that iters have, over loop variables."""
 
     loops: tuple[ir.For, ...] = ()
     guards: tuple[ir.Expr, ...] = ()
@@ -211,14 +211,14 @@ class _Context(NamedTuple):
         return tuple([ir.substitute(expr, self.values) for expr in exprs])
 
     def where(self, condition: ir.Expr | None) -> "_Context":
-        """The same where a condition holds too."""
+        """This context where a condition holds too."""
         if condition is None:
             return self
         more = self.over_loops(conjuncts(condition))
         return self._replace(guards=(*self.guards, *more))
 
     def inside(self, item: ir.Stmt) -> Iterator[tuple[ir.Stmt, "_Context"]]:
-        """The statements directly inside one that is here, each with what is around it."""
+        """The statements directly inside one in this context, each with its own context."""
         match item:
             # other nodes: all that is around what they hold is around them too
             case ir.For() | ir.While():
@@ -245,8 +245,8 @@ class _Context(NamedTuple):
 
     def _in_block(self, block: ir.Block) -> "_Context":
         inner = self.where(block.predicate)
-        own: dict[Node, Node] = {it.var: ir.substitute(it.value, self.values) for it in block.iters}
-        values = {**self.values, **own}
+        new: dict[Node, Node] = {it.var: ir.substitute(it.value, self.values) for it in block.iters}
+        values = {**self.values, **new}
         return inner._replace(values=values, block=block, runs_where=inner.guards)
 
 
@@ -265,15 +265,15 @@ def _in_function(func: ir.PrimFunc) -> tuple[Access, ...]:
 
 
 def top_statements(func: ir.PrimFunc) -> tuple[ir.Stmt, ...]:
-    """The statements that a function does one after the other. A step leaves most of them as they
-    are, so what is known of one is worth keeping.
+    """A function's statements, one after the other. A step leaves most of them as they are, so
+    facts about one are worth keeping.
     """
     return func.body.stmts if isinstance(func.body, ir.Seq) else (func.body,)
 
 
 @lru_cache(maxsize=128)
 def part_accesses(stmt: ir.Stmt) -> tuple[Access, ...]:
-    """Every access in one of a function's own statements."""
+    """Every access in one of a function's top statements."""
     return tuple(_collected(stmt))
 
 
@@ -283,7 +283,7 @@ def touched(stmt: ir.Stmt) -> frozenset[ir.Buffer]:
 
 
 class Alone(NamedTuple):
-    """What a block is whatever its iters' values are: it stays that in most steps."""
+    """The parts of a block that do not depend on its iters' values: most steps keep them."""
 
     iters: tuple[tuple[ir.Var, int, ir.IterKind], ...]
     init: ir.Stmt | None
@@ -326,8 +326,8 @@ class _Collector:
             self.evaluated(item, at)
 
     def placed(self, block: ir.Block, at: _Context) -> None:
-        """The accesses of an outer block, which are the same wherever it stands but for what is
-        around.
+        """Add the accesses of an outer block: only their loops and guards depend on where it
+        stands.
         """
         for item in _in_block(block):
             loops, guards = at.loops + item.loops, at.guards + item.guards

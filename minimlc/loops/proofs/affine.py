@@ -35,7 +35,7 @@ def terms_of(total: DigitSum, variables: Container[Var]) -> DigitSum:
 
 
 def quotient_and_rest(total: DigitSum, by: int) -> tuple[DigitSum, DigitSum] | None:
-    """Of a division, if the terms that `by` does not divide stay below it."""
+    """`total` divided by `by`, if the terms that it does not divide stay below it; else None."""
     whole, rest = total.divided(by)
     low, high = rest.bounds()
     return None if low < 0 or high >= by else (whole, rest)
@@ -130,8 +130,8 @@ class Digits:
 
 
 class Division(NamedTuple):
-    """`total` is `by` times a quotient and a rest, which are sums of their own variables' digits;
-    `left` is what is 0 for that reason: total - by * quotient - rest.
+    """`total` is `by` times a quotient plus a rest, both sums over digits of new variables; `left`
+    is total - by * quotient - rest, which is 0.
     """
 
     total: DigitSum
@@ -142,9 +142,9 @@ class Division(NamedTuple):
 class Divided(Digits):
     """Digits of variables, and of the quotients and rests of divisions that cut no digit apart.
 
-    `divisions` says what the variables of such a quotient and its rest stand for; `divisors`, by
-    what a sum is divided so. A multiple of a divisor divides that one's quotient: of x // 50 and
-    x // 5000, the latter is the former // 100.
+    `divisions` maps the variables of such a quotient and its rest to the division; `divisors`, a
+    sum's key to the variables by divisor. A multiple of a divisor divides that one's quotient: of
+    x // 50 and x // 5000, the latter is the former // 100.
     """
 
     def __init__(self, extents: Mapping[Var, int]):
@@ -218,7 +218,7 @@ def _digit_expr(digit: Digit, extent: int) -> Expr:
 
 
 def contiguous(total: DigitSum) -> int | None:
-    """How many consecutive values, from its least on, a sum takes; None if it has gaps.
+    """The number of consecutive values, from its least on, of a sum; None if it has gaps.
 
     Exact where the digits range freely.
     """

@@ -1,4 +1,4 @@
-"""Index expressions as sums with integer coefficients, and what expressions are made of."""
+"""Index expressions as sums with integer coefficients, and the parts of expressions."""
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Sequence
 from threading import Lock
@@ -15,7 +15,7 @@ U = TypeVar("U", bound=Hashable)
 
 
 class Form:
-    """What all expressions of one key have: comparing two keys is `is`."""
+    """The object that all expressions of one key share: keys are compared by `is`."""
 
     __slots__ = ("__weakref__",)
 
@@ -96,7 +96,7 @@ class Sum(NamedTuple, Generic[U]):
         return Sum(whole, self.constant // by), Sum(rest, self.constant % by)
 
     def key(self) -> tuple[frozenset[tuple[U, int]], int]:
-        """Equal for equal sums."""
+        """A key that is equal for equal sums."""
         return frozenset(self.terms.items()), self.constant
 
 
@@ -111,7 +111,7 @@ def weighted(*parts: tuple[Sum[U], int], constant: int = 0) -> Sum[U]:
 
 
 def linear(expr: Expr) -> Sum[Atom]:
-    """`expr` as a sum; what is not linear, or no index, becomes an atom."""
+    """`expr` as a sum; parts that are not linear, or no index, are atoms."""
     total = getattr(expr, "_linear", None)
     if total is None:
         terms: dict[Atom, int] = {}
@@ -209,7 +209,7 @@ def flat(indices: Sequence[Expr], shape: Sequence[int]) -> Sum[Atom]:
 
 
 def _whole(atom: Expr) -> tuple[Expr, int, Expr] | None:
-    """Of `x // by` or `x // by % n`: x, by, and what `atom * by + x % by` is."""
+    """For `x // by` or `x // by % n`: x, by, and the value of `atom * by + x % by`."""
     match atom:
         # other nodes: no quotient, so nothing to join
         case Binary("//", x, Const(by)) if by > 0:

@@ -1,4 +1,4 @@
-"""Whether writes surely fill what a read needs."""
+"""Whether writes surely fill the elements that a read needs."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
@@ -28,8 +28,8 @@ def covers(write: Access, read: Access, fixed: Iterable[Var]) -> bool:
 
 
 class _Part(NamedTuple):
-    """What a read needs in one dimension, or in a part of one; from where to where it does so, and
-    the values written there, beyond those of what stands still, if that is known as a sum.
+    """The index that a read needs in one dimension, or in a part of one; its interval `reach` and
+    the `values` written, both beyond `outer`, the fixed terms (None where they are no sum).
     """
 
     need: DigitSum | None
@@ -84,8 +84,8 @@ def _ranges(write: Access, read: Access, still: set[Var]) -> list[_Part] | None:
 def _moving(
     write: Access, read: Access, still: set[Var], extents: Mapping[Var, int]
 ) -> tuple[list[Expr], list[Interval | None]]:
-    """A write's indices; of those that are no sums of digits because of what stands still, only the
-    rest, and from where to where the read needs elements beyond what stands still.
+    """A write's indices, without the fixed terms where these keep one from being a sum of digits;
+    for such indices, the interval that the read needs beyond the fixed terms.
     """
     indices = list(write.indices)
     reaches: list[Interval | None] = [None] * len(indices)
@@ -109,7 +109,7 @@ def cover_together(writes: Iterable[Access], read: Access) -> bool:
         short = [at for at, part in enumerate(parts) if not part.is_whole]
         if len(short) == 1 and all(part.outer is not None for part in parts):
             part = parts[short[0]]
-            needs = tuple([_name(each.need) for each in parts])
+            needs = tuple([_name(side.need) for side in parts])
             place = (short[0], needs, _name(part.outer), frozenset(still))
             pieces.setdefault(place, []).append(part)
     return any(map(_is_within_union, pieces.values()))
@@ -129,8 +129,8 @@ def _is_within_union(parts: list[_Part]) -> bool:
 
 
 def _end(guard: Expr, total: DigitSum | None, part: DigitSum) -> int | None:
-    """Where a guard `total < bound` ends the values of `part`, if it says that alone: `total` is a
-    multiple of `part` and a rest that does not matter.
+    """The end of the values of `part` by a guard `total < bound`, if it limits them alone: `total`
+    is a multiple of `part` and a rest that does not matter.
     """
     limit = limit_of(guard)
     if total is None or limit is None or limit[0] != "<" or not part.terms:
@@ -153,8 +153,8 @@ def _rows(
     known: Interval | None,
     fixed: set[Var],
 ) -> list[_Row]:
-    """What is written and read in one dimension, and its size; where the written elements have
-    gaps, as padded rows have, the row and the place in it are dimensions of their own.
+    """The written and the read index in one dimension, and its size; where the written elements
+    have gaps, as padded rows have, the row and the place in it are separate dimensions.
     """
     if out is None or need is None or known is not None:
         return [(out, need, size, known)]
@@ -180,7 +180,7 @@ def _is_granted(guard: Expr, write: Access, read: Access, fixed: set[Var]) -> bo
 
 
 def limit_of(guard: Expr) -> tuple[str, Expr, int] | None:
-    """Of a guard `value < constant` or `value >= constant`: operator, value and constant."""
+    """Operator, value and constant of a guard `value < constant` or `value >= constant`."""
     match guard:
         # other nodes: guards of another form
         case Binary("<" | ">=" as op, value, limit) if (bound := constant_value(limit)) is not None:
@@ -237,7 +237,7 @@ def _takes_every_value(write: Access, fixed: set[Var], digits: Digits) -> bool:
 def _reach(
     need: DigitSum | None, outer: DigitSum, guards: Mapping[Expr, DigitSum | None]
 ) -> Interval | None:
-    """The least and the greatest that a read under guards needs beyond `outer`."""
+    """The least and the greatest value that a read under guards needs beyond `outer`."""
     if need is None:
         return None
     moving = need.minus(outer)
@@ -247,5 +247,5 @@ def _reach(
 
 
 def _within(reach: Interval | None, values: range) -> bool:
-    """Whether what is needed is among `values`."""
+    """Whether all that is needed is among `values`."""
     return reach is not None and values.start <= reach[0] and reach[1] < values.stop

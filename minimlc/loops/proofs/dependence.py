@@ -20,7 +20,7 @@ from minimlc.loops.proofs.arith import Interval, Sum, has_loads, key
 from minimlc.loops.values.dtypes import INDEX
 
 Direction = str
-"""Of a shared loop, later instance less earlier one: "0" same, "+" greater, "-" less, "*" any."""
+"""Of a shared loop, the later instance less the earlier: "0", "+" greater, "-" less, "*" any."""
 
 A_FEW = 1 << 12
 """The number of iterations tried first: where there is a conflict, they nearly always show it."""
@@ -93,7 +93,7 @@ def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
 
 
 def _limited(total: Equation, bounds: Bounds, limits: Sequence[Limit]) -> Interval:
-    """What a sum reaches, of whose terms some together may reach less than each by itself."""
+    """The bounds of a sum; limits may give some terms together tighter ones than each alone."""
     low, high = total.bounds(bounds.__getitem__)
     for limit in limits:
         if not total.terms.keys() >= limit.terms.keys():
@@ -277,7 +277,7 @@ class _Asked:
         return solve(self.equations, self.bounds, limits) is not None
 
     def equal(self, a: DigitSum, b: DigitSum) -> None:
-        """Sum `a` of p is sum `b` of q, and what their digits stand for is so too."""
+        """Add that sum `a` of p is sum `b` of q, and that the divisions of their digits hold."""
         parts: list[tuple[Any, int]] = []
         for digit in dict.fromkeys((*a.terms, *b.terms)):
             alpha, beta = a.terms.get(digit, 0), b.terms.get(digit, 0)
@@ -296,28 +296,28 @@ class _Asked:
         self._is_zero(parts, a.constant - b.constant)
 
     def _is_zero(self, parts: Iterable[tuple[Any, int]], constant: int = 0) -> None:
-        """The sum of coefficient * unknown, plus a constant, is 0."""
+        """Add that the sum of coefficient * unknown, plus a constant, is 0."""
         terms: dict[Any, int] = {}
         for unknown, coefficient in parts:
             terms[unknown] = terms.get(unknown, 0) + coefficient
         self.equations.append(Sum({name: c for name, c in terms.items() if c}, constant))
 
     def _quotients(self, a: DigitSum, b: DigitSum) -> Iterator[tuple[Any, int]]:
-        """Quotients and rests: those of both sides that seem to belong together as differences."""
+        """Terms of quotients and rests; two that seem to belong together become a difference."""
         theirs = {d: c for d, c in b.terms.items() if d.var in self.divisions}
         for digit, alpha in a.terms.items():
-            own = self.divisions.get(digit.var)
-            if own is None:
+            division = self.divisions.get(digit.var)
+            if division is None:
                 continue
-            alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, own.by)]
+            alike = [e for e, c in theirs.items() if (c, self._by(e)) == (alpha, division.by)]
             partner = digit if digit in alike else next(iter(alike), None)
             if partner is None:
                 yield self._unknown("p", digit), alpha
-                self._settle(own.left, NOTHING)
+                self._settle(division.left, NOTHING)
                 continue
             del theirs[partner]
             yield self._unknown("delta", digit, partner), -alpha
-            self._settle(own.left, self.divisions[partner.var].left)
+            self._settle(division.left, self.divisions[partner.var].left)
         for digit, beta in theirs.items():
             yield self._unknown("q", digit), -beta
             self._settle(NOTHING, self.divisions[digit.var].left)
@@ -326,7 +326,7 @@ class _Asked:
         return self.divisions[digit.var].by
 
     def _settle(self, a: DigitSum, b: DigitSum) -> None:
-        """Two sums are 0 because of divisions; each pair is added once."""
+        """Add that two sums are equal, 0 because of divisions; each pair once."""
         if (id(a), id(b)) not in self.settled:
             self.settled.add((id(a), id(b)))
             self.equal(a, b)
@@ -337,7 +337,7 @@ class _Asked:
         return name
 
     def ordered(self, var: Var, direction: Direction) -> None:
-        """The digits' differences add up to a positive (or negative) difference of `var`."""
+        """Add that the digits' differences sum up to a positive (or negative) one of `var`."""
         parts = [(self._unknown("delta", d, d), d.divisor) for d in self._digits(var)]
         most = self.system.extents[var] - 1
         self.bounds["distance", var] = (1, most) if direction == "+" else (-most, -1)

@@ -37,10 +37,10 @@ class Escape(NamedTuple):
 
 
 def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
-    """Where an access may leave its buffer: nothing where it is proven to stay inside.
+    """The ways in which an access may leave its buffer: none where it is proven to stay inside.
 
-    `changing` are buffers that may be written after a condition has read them: what it found
-    there says nothing of what is there now, or of what another condition finds.
+    `changing` are buffers that may be written after a condition has read them: what it read
+    proves nothing about their content now, or about what another condition reads.
     """
     guards = _lasting(item, changing)
     ranges = known(item.loops, guards)
@@ -56,8 +56,8 @@ def escapes(item: Access, changing: Container[Buffer] = ()) -> Iterator[Escape]:
 
 
 def fits(item: Access, around: Ranges, changing: Container[Buffer]) -> bool:
-    """Whether intervals alone show that an access stays inside its buffer; `around` is what is
-    known of the variables outside its loops, `changing` as for `escapes`.
+    """Whether intervals alone show that an access stays inside its buffer; `around` are
+    the ranges of the variables outside its loops, `changing` as for `escapes`.
     """
     ranges = loop_ranges(item.loops, around).assume(*_lasting(item, changing))
     sides = zip(map(ranges.bounds, item.indices), item.buffer.shape, strict=True)
@@ -71,7 +71,7 @@ def _lasting(item: Access, changing: Container[Buffer]) -> tuple[Expr, ...]:
 
 @lru_cache(maxsize=256)
 def known(loops: tuple[For, ...], guards: tuple[Expr, ...]) -> Ranges:
-    """What is known of the variables of nested loops where conditions hold."""
+    """The ranges of the variables of nested loops where conditions hold."""
     return loop_ranges(loops).assume(*guards)
 
 
@@ -112,7 +112,7 @@ def _violation(
 
 
 def _cases(guards: Iterable[Expr]) -> Iterator[tuple[Expr, ...]]:
-    """Conditions of which one case holds where all of `guards` do: each `or` by one side."""
+    """The cases of `guards`, each `or` by one side: where all guards hold, one case does."""
     parts = list(chain.from_iterable(map(conjuncts, guards)))
     for place, part in enumerate(parts):
         match part:
@@ -169,7 +169,7 @@ class _System:
         return solution([*self.rows, wrong])
 
     def at_most(self, a: Expr, b: Expr, limit: int) -> None:
-        """`a - b <= limit`."""
+        """Add `a - b <= limit`."""
         self.rows.append(weighted((self.sum(b), 1), (self.sum(a), -1), constant=limit))
 
     def sum(self, expr: Expr) -> Inequality:
@@ -181,14 +181,14 @@ class _System:
         return weighted(*parts, constant=total.constant)
 
     def value(self, atom: Atom) -> Inequality:
-        """An atom over unknowns, of which its bounds are known and what it is made of."""
+        """An atom over unknowns, with inequalities for its bounds and its parts."""
         if atom not in self.values:
             self.values[atom] = self.unknown(atom)
         return self.values[atom]
 
     def unknown(self, atom: Atom) -> Inequality:
         match atom.expr:
-            # other nodes: unknowns of their own, below
+            # other nodes: separate unknowns, below
             case Binary("%", a, Const(by) as divisor) if by > 0 and self.ranges.is_exact(a):
                 quotient = self.value(Atom.of(Binary("//", a, divisor)))
                 return self.bounded(weighted((self.sum(a), 1), (quotient, -int(by))), atom)

@@ -1,4 +1,4 @@
-"""What one loop's iterations may carry to another, said with two iterations that show it."""
+"""Dependences that a loop carries, each explained by two iterations that show it."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -40,7 +40,7 @@ class Carried(NamedTuple):
         return f"iteration {one} {verbs[0]} {element}, {two} {verbs[1]} it"
 
     def _at(self, values: Mapping[Var, int]) -> str:
-        """Where an iteration is, in the loop or in the whole nest that matters."""
+        """An iteration in words: its values in the loop, or in the whole nest that matters."""
         named = [f"{loop.var.name}={values[loop.var]}" for loop in self.nest or (self.loop,)]
         return named[0] if len(named) == 1 else f"({', '.join(named)})"
 
@@ -114,16 +114,16 @@ _PROVEN: WeakKeyDictionary[Stmt, tuple[set[Buffer], ...]] = WeakKeyDictionary()
 def concurrent_dependence(func: PrimFunc) -> Carried | None:
     """A dependence that a parallel or vectorized loop of `func` carries; None where all are sound.
 
-    What a statement's loops carry depends on it alone, and on which buffers only it uses.
+    The dependences of a statement's loops depend on it alone, and on which buffers only it uses.
     """
     everywhere: dict[Buffer, int] = {}
     for part in top_statements(func):
         for buffer in touched(part):
             everywhere[buffer] = everywhere.get(buffer, 0) + 1
-    own = {buffer for buffer in func.allocs if everywhere.get(buffer) == 1}
+    local = {buffer for buffer in func.allocs if everywhere.get(buffer) == 1}
     for part in top_statements(func):
         known, copied = _PROVEN.get(part, ()), set[Buffer]()
-        if any(buffers <= own for buffers in known):
+        if any(buffers <= local for buffers in known):
             continue
         carried = _carried_in(func, part, copied)
         if carried is not None:
@@ -140,7 +140,7 @@ def _carried_in(func: PrimFunc, part: Stmt, copied: set[Buffer]) -> Carried | No
     for loop, around in _concurrent(part):
         nest = None
         if around is not None:
-            kinds = [(each.kind, each.thread) for each in around]
+            kinds = [(outer.kind, outer.thread) for outer in around]
             nest = frozenset(zip(nest_key(around), kinds, strict=True))
         if nest is not None and _FREE.get(loop) == nest:
             continue
@@ -173,7 +173,7 @@ def _concurrent(
 def private_candidates(func: PrimFunc, loop: For, items: Sequence[Access]) -> tuple[Buffer, ...]:
     """The allocations that lowering may copy per iteration of `loop`, if they prove private.
 
-    None where `loop` is inside a vectorized loop: all lanes share what is in it.
+    Empty where `loop` is inside a vectorized loop: all lanes share what is in it.
     """
     around = next((item.loops for item in items if loop in item.loops), (loop,))
     outside = around[: around.index(loop)]
@@ -186,7 +186,7 @@ def has_lanes(loop: For) -> bool:
 
 
 def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]]:
-    """Pairs of accesses to one buffer of which one writes; writes first, each with itself too."""
+    """Pairs of accesses to one buffer, one a write; writes first, each with itself too."""
     touching: dict[Buffer, list[Access]] = {}
     for item in items:
         touching.setdefault(item.buffer, []).append(item)
@@ -201,7 +201,7 @@ def conflicting_pairs(items: Sequence[Access]) -> Iterable[tuple[Access, Access]
 def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
     """Whether two accesses are of one reduction whose instances may be exchanged.
 
-    The loops of the chain must tell instances apart: a reduction that runs anew in each iteration
+    The loops of the chain must distinguish instances: a reduction that runs anew in each iteration
     of one of them is not the same reduction.
     """
     block = first.block
@@ -215,7 +215,7 @@ def commutes(first: Access, second: Access, chain: Sequence[For]) -> bool:
 
 
 def _question(loop: For, first: Access, second: Access) -> Conflict | None:
-    """Whether two iterations touch one element, where it is not plain that they do not."""
+    """The question whether two iterations touch one element; None if they plainly do not."""
     if any(a is b is loop.var for a, b in zip(first.indices, second.indices, strict=True)):
         return None  # one element, one iteration
     question = Conflict(first, second)

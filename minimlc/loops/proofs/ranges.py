@@ -1,7 +1,7 @@
 """Bounds of index expressions, and proofs of conditions.
 
 Everything works over `Ranges`: for each variable in sight its least and greatest value, and what
-guards have established about expressions. Bounds are those of the values that programs compute:
+guards have established about expressions. Bounds hold for the values that programs compute:
 where exact arithmetic may leave 64 bits, theirs wraps, and any value is possible.
 """
 
@@ -25,7 +25,7 @@ Terms = frozenset[tuple[Atom, int]]
 
 
 class Ranges:
-    """What is known: the values that variables take, and upper bounds that guards give."""
+    """Known facts: the values that variables take, and upper bounds that guards give."""
 
     def __init__(self, extents: Mapping[Var, int | Interval] = {}):
         self.variables: dict[Var, Interval] = {
@@ -46,12 +46,12 @@ class Ranges:
         return result
 
     def key(self, used: frozenset[Var]) -> Hashable:
-        """Equal for ranges that know the same of expressions over these variables."""
+        """A key that is equal for ranges with the same facts over these variables."""
         known = tuple([(var, self.variables[var]) for var in used if var in self.variables])
         if not self.facts and not self.values:
             return known, self.contradicted
-        facts = frozenset(each for each in self.facts.items() if _is_over(each[0], used))
-        values = frozenset(each for each in self.values.items() if _is_over(each[0][0], used))
+        facts = frozenset(item for item in self.facts.items() if _is_over(item[0], used))
+        values = frozenset(item for item in self.values.items() if _is_over(item[0][0], used))
         return known, self.contradicted, facts, values
 
     def assume(self, *conditions: Expr | None) -> "Ranges":
@@ -77,7 +77,7 @@ class Ranges:
         `part` does: a comparison or the opposite of one.
         """
         match part:
-            # other nodes: they say nothing of indices
+            # other nodes: no comparisons of indices
             case Unary("not", Binary(op, a, b)) if op in OPPOSITES:
                 yield from self.inequalities(Binary(OPPOSITES[op], a, b))
             case Binary("!=", a, b) if a.dtype == INDEX:
@@ -109,7 +109,7 @@ class Ranges:
             self.facts[terms] = min(bound, self.facts.get(terms, bound))
 
     def _limit(self, expr: Expr, low: int, high: int) -> None:
-        """Learn the bounds of a value, whatever the sum is that it was computed as."""
+        """Learn the bounds of a value, whatever sum it was computed as."""
         total = linear(expr)
         self.values[total.key()] = self._limited((low, high), total)
 
@@ -244,8 +244,8 @@ class Ranges:
 
 
 def _quotients(total: Sum[Atom]) -> tuple[Atom, Atom] | None:
-    """Two quotients by one positive number, the first of which a sum has, and from which the other
-    is taken; None if there are no such.
+    """Two quotients by one positive number in a sum, one added and the other taken away; None if
+    there are none.
     """
     if len(total.terms) < 2 or all(c > 0 for c in total.terms.values()):
         return None
@@ -259,7 +259,7 @@ def _quotients(total: Sum[Atom]) -> tuple[Atom, Atom] | None:
 
 
 def _is_over(terms: Terms, used: frozenset[Var]) -> bool:
-    """Whether only these variables are in terms: those of others say nothing of them."""
+    """Whether terms have only these variables: facts with others do not bound them."""
     return all(variables(atom.expr) <= used for atom, _ in terms)
 
 

@@ -44,14 +44,14 @@ class Reducer(NamedTuple):
     stores: tuple[ir.Store, ...]
     values: tuple[ir.Expr, ...]
     start: tuple[ir.Const, ...]
-    """What leaves the other operand as it is: the identity."""
+    """The identity, which leaves the other operand as it is."""
 
 
 class TupleReducer(NamedTuple):
-    """A reducer of several elements, and what is known of it.
+    """A reducer of several elements, and its proven properties.
 
-    Comparisons, `min`, `max`, `select`, `and`, `or`, `not` see only the order of what they are
-    given, each part of the tuples for itself. So three tuples behave as any others in the same
+    Comparisons, `min`, `max`, `select`, `and`, `or`, `not` see only the order of their
+    operands, each part of the tuples for itself. So three tuples behave as any others in the same
     order, and there are no more orders of three values than those of 0, 1, 2, and NaN for floats:
     trying all of these is a proof. (-0.0 and 0.0 are equal; which one is kept is not looked at.)
     `example` are tuples that show what does not hold.
@@ -87,12 +87,12 @@ def is_reduction(block: ir.Block) -> bool:
 
 
 def identity(op: str, dtype: str) -> ir.Const:
-    """What leaves the other operand of one of `REDUCERS` as it is."""
+    """The identity of one of `REDUCERS`, which leaves the other operand as it is."""
     return ir.Const(operators.identity(op, dtype), dtype)
 
 
 def tuple_reducer(block: ir.Block) -> TupleReducer | None:
-    """What is known of a block that combines several elements; None for another block."""
+    """The reducer of a block that combines several elements; None for another block."""
     return _of_body(block.body)
 
 
@@ -128,7 +128,7 @@ def _at_home(load: ir.Load, kept: Mapping[ir.Buffer, ir.Store]) -> bool:
 
 
 def _candidates(expr: ir.Expr, own: ir.Buffer, kept: Mapping[ir.Buffer, ir.Store]) -> list[ir.Expr]:
-    """What an element may become, other than what it is."""
+    """The values that an element may become, other than its present one."""
     if not reads_any(expr, kept):
         return [expr]
     match expr:
@@ -148,7 +148,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 class _Steps:
-    """A reducer's stores, run on arrays of tuples: `run(kept, new)` gives what is kept then."""
+    """A reducer's stores, run on arrays of tuples: `run(kept, new)` gives the next kept ones."""
 
     def __init__(self, stores: Sequence[ir.Store], values: Sequence[ir.Expr]):
         self.stores, self.values = stores, values
@@ -167,7 +167,7 @@ class _Steps:
         return tuple(now)
 
     def value(self, expr: ir.Expr, now: list, new: Arrays) -> tuple[np.ndarray, int]:
-        """A value, and which part of the tuples it is."""
+        """A value, and the number of the tuples' part that it is."""
         if key(expr) in self.places:
             place = self.places[key(expr)]
             return new[place], place

@@ -1,4 +1,4 @@
-"""What statements read and write: boxes of elements, private buffers.
+"""The elements that statements read and write: boxes, private buffers.
 
 All of it is derived from the tree; what an author declares is only compared with it.
 """
@@ -59,8 +59,8 @@ def enclosing_box(buffer: Buffer, items: Sequence[Access], fixed: Iterable[Var])
 
 
 def _near(column: Sequence[Expr], fixed: set[Var], extents: Mapping[Var, int], size: int) -> Side:
-    """A side around indices of whatever form: from the first one on, as it is where all that moves
-    is 0, as far as they are known to be from that.
+    """A side around indices of whatever form: from the first one with its moving variables at 0,
+    widened by the known distances of all from that.
 
     It may be computed where nothing is accessed, so nothing is divided by what may be zero there.
     """
@@ -69,9 +69,9 @@ def _near(column: Sequence[Expr], fixed: set[Var], extents: Mapping[Var, int], s
         return whole
     start = substitute(column[0], {v: index(0) for v in variables(column[0]) - fixed})
     divisors = [part.b for part in nodes_of(start, Binary) if part.op in ("//", "%")]
-    if not all(isinstance(each, Const) and each.value for each in divisors):
+    if not all(isinstance(by, Const) and by.value for by in divisors):
         return whole
-    distances = [ranges.difference(each, start) for each in column]
+    distances = [ranges.difference(part, start) for part in column]
     low, high = min(low for low, _ in distances), max(high for _, high in distances)
     return whole if high - low + 1 >= size else Side(start + low if low else start, high - low + 1)
 
@@ -172,9 +172,9 @@ def starts_inside(
 
     `guards`, over the loops, are all conditions under which the block runs.
     """
-    own = {loop.var for loop in inner}
+    moving = {loop.var for loop in inner}
     return all(
-        variables(it.value) <= own for it in block.iters if it.kind == "R"
+        variables(it.value) <= moving for it in block.iters if it.kind == "R"
     ) and init_comes_first(block, around, guards)
 
 
@@ -215,10 +215,10 @@ def first_comes_first(block: Block, around: Sequence[For], guards: Sequence[Expr
             spatial |= digits.loops(total)
     if spatial & reduce:
         return False
-    own = {d.var for d in reduce}
+    moving = {d.var for d in reduce}
     totals = dict(zip(rising, sums[len(values) :], strict=True))
-    telling = (g for g in guards if own & variables(g) or (g in totals and has_loads(g)))
-    return all(_rises(totals.get(guard), digits, reduce) for guard in telling)
+    relevant = (g for g in guards if moving & variables(g) or (g in totals and has_loads(g)))
+    return all(_rises(totals.get(guard), digits, reduce) for guard in relevant)
 
 
 def _rises(total: DigitSum | None, digits: Divided, reduce: set[Digit]) -> bool:

@@ -33,14 +33,14 @@ class Scopes:
         self.stmt(func.body, self.sizes | {*func.params, *func.allocs})
 
     def symbolic(self, item: ir.SymbolicFunc) -> None:
-        """A function over `sizes`, which a call finds in the shapes of arrays, or passes."""
+        """Check a function over `sizes`, which a call finds in shapes of arrays, or passes."""
         self.attributes(item.attrs, item)
         known: set[Any] = {size for param in item.func.params for size in param.shape}
         known |= {size for _, size in item.scalars}
         for size in item.sizes:
             self.unique(size.name, "size", item)
             if size not in known:
-                why = f"nothing tells the size {size.name}: it is not a size of a parameter"
+                why = f"nothing determines the size {size.name}: it is not a size of a parameter"
                 self.fail(why, item, "E136")
         self.function(item.func)
 

@@ -72,8 +72,8 @@ class Simplifier(Mutator):
         return expr if key(new) == key(expr) else new
 
     def _coarser(self, expr: Binary, by: int) -> Expr | None:
-        """Of x * m + r by m * n, with r from 0 to below m: the quotient is x // n, and what is left
-        is x % n * m + r.
+        """The quotient or remainder of x * m + r by m * n, with r from 0 to below m: x // n, or
+        x % n * m + r.
         """
         total = linear(expr.a)
         steps = {gcd(by, coefficient) for coefficient in total.terms.values()}

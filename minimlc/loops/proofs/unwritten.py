@@ -1,4 +1,4 @@
-"""A read of an element that was never written, and the error for what comes of it.
+"""A read of an element that was never written, and the error for its consequences.
 
 The elements of a function's own buffer are undefined until they are written. A value read before
 that is unwritten, and so is whatever is computed from it; the error is to decide by it, or to store
@@ -32,8 +32,8 @@ class Unwritten(NamedTuple):
         place: Element | None = None,
         kind: type[CompileError] = CompileError,
     ) -> CompileError:
-        """What to say where `target[place]` would become what is computed of the element, or where
-        that would decide something.
+        """The error where `target[place]` would get a value computed from the element, or where
+        such a value would decide something.
         """
         where = f' in block "{self.block.name}"' if self.block is not None else ""
         at = ", ".join(f"{name}={value}" for name, value in self.values.items())
@@ -51,7 +51,7 @@ class Unwritten(NamedTuple):
         )
 
     def advice(self) -> str:
-        """What to write where: the start of a sum, for one."""
+        """A line to write, and where: the start of a sum, for one."""
         element, into = self.load.script(), self.into
         value = into.value if into is not None and is_update(self.load, into) else None
         if not isinstance(value, Binary) or value.op not in REDUCERS:
@@ -63,7 +63,7 @@ class Unwritten(NamedTuple):
 
 
 def _start(op: str, dtype: str) -> str:
-    """What a reduction starts from, as a script says it."""
+    """The start value of a reduction, as a script writes it."""
     start = start_of(op, dtype)
     infinite = isinstance(start, float) and isinf(start)
     return Const(start, dtype).script() if infinite else repr(start)

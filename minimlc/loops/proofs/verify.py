@@ -1,4 +1,4 @@
-"""Well-formedness of whole modules, and warnings of what runs but means nothing certain."""
+"""Well-formedness of whole modules, and warnings of programs without a certain meaning."""
 
 import warnings
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from minimlc.loops.values.names import misnamed
 from minimlc.loops.values.parts import Hook
 
 RACES = Hook[Callable[[PrimFunc], Any]]("races")
-"""What finds programs of a grid that race."""
+"""The function that finds programs of a grid that race."""
 
 
 def verify(mod: Any) -> Any:

@@ -36,7 +36,7 @@ from minimlc.loops.values.node import Node, replace, span_of, walk
 from minimlc.loops.values.parts import Hook
 
 CHECKS = Hook[Callable[[ir.PrimFunc], None]]("checks of functions")
-"""What raises a `VerifyError` for other reasons."""
+"""Checks that raise a `VerifyError` for other reasons."""
 
 _CHECKED: WeakSet[ir.PrimFunc] = WeakSet()
 """Functions found well-formed: they cannot change, so once is enough."""
@@ -45,7 +45,7 @@ _FINE: WeakSet[ir.Stmt] = WeakSet()
 """Statements of functions whose iters and indices stay in range, and whose axes are right."""
 
 _FINE_IN: WeakKeyDictionary[ir.Stmt | ir.BlockIter, Hashable] = WeakKeyDictionary()
-"""What was last around a statement whose blocks were found fine there, or around an iter."""
+"""The last context in which a statement's blocks, or an iter, were found fine."""
 
 _INSIDE: WeakSet[ir.Block] = WeakSet()
 """Blocks whose indices stay in their buffers wherever the blocks stand."""
@@ -124,8 +124,8 @@ def _check_iters(
 def _around(
     item: ir.Stmt | ir.Expr, loops: tuple[ir.For, ...], guards: tuple[ir.Expr, ...]
 ) -> Hashable:
-    """What is known around an item: its guards, and the loops whose variables it or they use, by
-    their extents and whether those last; of loops that may not run at all, the whole nest.
+    """The context of an item: its guards, and the loops whose variables it or they use, by their
+    extents and whether those last; the whole nest if some loops may not run at all.
     """
     near = loops
     if _surely_run(loops):
@@ -159,11 +159,11 @@ def _check_block(block: ir.Block, loops: tuple[ir.For, ...], guards: tuple[ir.Ex
     if _is_inside(Alone.of(block)):
         _INSIDE.add(block)
     if len(blocks_in(block)) > 1:
-        own = tuple(map(iter_loop, block.iters))
+        inner = tuple(map(iter_loop, block.iters))
         held = _with(guards, lasting(block.predicate, block))
         first = tuple(ir.Binary("==", it.var, ir.index(0)) for it in block.iters if it.kind == "R")
         for part in inner_stmts(block):
-            _check_iters(part, (*loops, *own), (*held, *first) if part is block.init else held)
+            _check_iters(part, (*loops, *inner), (*held, *first) if part is block.init else held)
 
 
 def _with(guards: tuple[ir.Expr, ...], condition: ir.Expr | None) -> tuple[ir.Expr, ...]:
@@ -171,7 +171,7 @@ def _with(guards: tuple[ir.Expr, ...], condition: ir.Expr | None) -> tuple[ir.Ex
 
 
 def _check_lasts(block: ir.Block, it: ir.BlockIter) -> None:
-    """An iter's value stays what it is while the block runs."""
+    """An iter's value stays the same while the block runs."""
     if not has_loads(it.value):
         return
     if reads_any(it.value, stored_in(block)):
@@ -193,7 +193,7 @@ def _check_iter(
         _FINE_IN[it] = around
         return
     why = f'block "{block.name}": iter {it.var.name} leaves its extent 0..{it.extent - 1}'
-    hint = f"T.where({_inside(it.value, escape, it.extent)})  # says where the block runs"
+    hint = f"T.where({_inside(it.value, escape, it.extent)})  # where the block runs"
     _fail("E106", why + _unless_shown(escape), it, block, example=escape.example, hint=hint)
 
 
@@ -202,8 +202,8 @@ def _unless_shown(escape: Escape) -> str:
 
 
 def _check_range(item: Access, changing: Container[ir.Buffer]) -> None:
-    """No index leaves its buffer. Of one that reads data only the data can tell, unless no value
-    that it may have is inside.
+    """No index leaves its buffer. One that reads data is refused only with an example, or if no
+    value that it may have is inside.
     """
     if item.block in _INSIDE:
         return
@@ -264,10 +264,10 @@ def check_kinds(block: ir.Block, around: tuple[ir.For, ...]) -> None:
     if (alone, frozenset(nest_key(near))) in _RIGHT_KINDS:
         return
     items = accesses_alone(alone)
-    own = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
+    loops = {it.var: replace(iter_loop(it), body=alone.body) for it in block.iters}
     for it in block.iters:
-        loop = own[it.var]
-        nest = (*near, loop, *(other for other in own.values() if other is not loop))
+        loop = loops[it.var]
+        nest = (*near, loop, *(other for other in loops.values() if other is not loop))
         if it.kind == "S" and it.extent > 1:
             placed = [item._replace(loops=nest + item.loops) for item in items]
             _check_spatial(block, it, loop, placed)

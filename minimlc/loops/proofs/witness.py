@@ -27,7 +27,7 @@ class Witness(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What looking at iterations gave: a witness, or none; `complete` if all were looked at."""
+    """The result of a search of iterations: a witness, or none; `complete` if all were tried."""
 
     witness: Witness | None
     complete: bool
@@ -80,8 +80,8 @@ def _limiting(access: Access) -> list[For]:
     """The loops whose extents decide which iterations there are: an extent over iters of blocks
     stands as a guard over loops.
     """
-    own = {loop.var for loop in access.loops}
-    return [loop for loop in access.loops if variables(loop.extent) <= own]
+    nest = {loop.var for loop in access.loops}
+    return [loop for loop in access.loops if variables(loop.extent) <= nest]
 
 
 def element_at(access: Access, at: Values) -> Element | None:
@@ -97,7 +97,7 @@ def element_at(access: Access, at: Values) -> Element | None:
 def _evaluated(
     access: Access, values: Mapping[Var, Any], count: int
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """In which of `count` iterations an access runs, and its indices; None where data decide."""
+    """Where an access runs among `count` iterations, and its indices; None if data decide."""
     if any(has_loads(loop.extent) for loop in access.loops):
         return None
     try:

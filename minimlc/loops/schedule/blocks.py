@@ -114,13 +114,13 @@ def _reduce_loops(subject: Producer) -> list[ir.For]:
 
 def _reduce_parts(subject: Producer, reduce_loops: Sequence[ir.For]) -> list[ir.Expr]:
     """The conjuncts of the predicate that depend on the reduction's loops alone: they stay."""
-    own = {loop.var for loop in reduce_loops}
+    inner = {loop.var for loop in reduce_loops}
     parts = list(conjuncts(subject.block.predicate))
     for part in parts:
-        if variables(part) & own and not variables(part) <= own:
+        if variables(part) & inner and not variables(part) <= inner:
             refuse("E115", f"the condition {part.script()} mixes spatial and reduction loops")
     check_clipping_only(subject.block, subject.place.loops)
-    return [part for part in parts if variables(part) and variables(part) <= own]
+    return [part for part in parts if variables(part) and variables(part) <= inner]
 
 
 def _over_box(
@@ -160,10 +160,10 @@ def reverse_compute_at(func: ir.PrimFunc, block: str, loop: str) -> ir.PrimFunc:
     """
     subject = producer(func, block, straight=False)
     target = find_loop(func, loop)
-    top, own, _ = subject.place.nest()
+    top, loops, _ = subject.place.nest()
     _check_reverse(subject, target)
     produced = _produced(subject, target)
-    check_full_domain(subject.block, subject.dims, own, subject.place.loops)
+    check_full_domain(subject.block, subject.dims, loops, subject.place.loops)
     check_runs(apart(subject.place, target))
     outer = (*target.loops, target.stmt)
     sides = _sides(subject, outer, produced)
@@ -224,12 +224,12 @@ def _produced(subject: Producer, target: Place[ir.For]) -> list[ir.Buffer]:
 
 
 PREIMAGES = Hook[Callable[..., Box]]("preimages")
-"""What finds iters whose indices are formulas over them."""
+"""The solver for iters where indices are formulas over them."""
 
 
 def _sides(subject: Producer, outer: Sequence[ir.For], produced: Sequence[ir.Buffer]) -> Box:
     """For each iter, its values where it indexes what is produced in the innermost of `outer`; all
-    of them where it indexes nothing produced. Whether they are the right ones is not said here.
+    of them where it indexes nothing produced. Whether they are the right ones is checked later.
     """
     fixed = {loop.var for loop in outer}
     writes = [i for i in subject.others() if outer[-1] in i.loops and i.is_write]

@@ -1,4 +1,4 @@
-"""How a primitive is called by name: its arguments, frozen and checked, and its call as text."""
+"""Calls of primitives by name: their arguments, frozen and checked, and the call as text."""
 
 import inspect
 import json
@@ -29,7 +29,7 @@ def plain(value: Any) -> bool:
     dictionaries of text.
     """
     if isinstance(value, dict):
-        return all(isinstance(key, str) and plain(each) for key, each in value.items())
+        return all(isinstance(key, str) and plain(part) for key, part in value.items())
     if isinstance(value, list | tuple):
         return all(map(plain, value))
     if isinstance(value, int):
@@ -49,25 +49,25 @@ _OWN: dict[type, Callable[[Any], Any]] = {
 
 
 MAPS = Hook[Any]("index maps")
-"""What reads a function of indices as a map."""
+"""The reader of a function of indices as a map."""
 
 
 def frozen(value: Any) -> Any:
-    """Lists as tuples, dictionaries as notes, numbers and texts of other kinds, such as numpy's,
-    constants of programs or those of an enumeration, as Python's own, all the way down; index maps
+    """A value with lists as tuples, dictionaries as notes, numbers and texts of other kinds (as
+    numpy's, constants of programs or of an enumeration) as Python's, all the way down; index maps
     as text.
     """
     if isinstance(value, dict):
-        return Notes((key, frozen(each)) for key, each in value.items())
+        return Notes((key, frozen(part)) for key, part in value.items())
     if callable(value) and (index_map := MAPS.first):
         return str(index_map.of(value))
     if isinstance(value, np.generic) and isinstance(value.item(), bool | int | float | str):
         return value.item()
     if isinstance(value, Const):
         return value.value
-    for kind, own in _OWN.items():
+    for kind, builtin in _OWN.items():
         if isinstance(value, kind) and not isinstance(value, bool):
-            return own(value)
+            return builtin(value)
     if isinstance(value, Notes):
         return value
     return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
@@ -82,13 +82,13 @@ class BoundCall(NamedTuple):
 
 
 _CALLS: OrderedDict[tuple[str, Rule, str], BoundCall] = OrderedDict()
-"""Calls that were bound, by the very text of what they were given."""
+"""Calls that were bound, by the text of their arguments."""
 MOST_CALLS, LONGEST_CALL = 2048, 1024
-"""How many of them are remembered, the last ones, and the characters of a text at the most."""
+"""The most calls that are remembered, the last ones, and the most characters of a text."""
 
 
 def bound_call(name: str, args: Sequence[Any], options: dict[str, Any]) -> BoundCall:
-    """A call of a primitive, bound once for arguments of Python's own types that are the same."""
+    """A call of a primitive, bound once for equal arguments of Python's built-in types."""
     text = repr((args, options)) if _is_builtin((*args, options)) else ""
     given = (name, RULES[name], text) if 0 < len(text) < LONGEST_CALL else None
     bound = _CALLS.pop(given, None) if given else None
@@ -102,7 +102,7 @@ def bound_call(name: str, args: Sequence[Any], options: dict[str, Any]) -> Bound
 
 
 def _is_builtin(value: Any) -> bool:
-    """Whether two values are the same if they read the same: they are of Python's own types."""
+    """Whether values with the same text are equal: they are of Python's built-in types."""
     kind = type(value)
     if kind is list or kind is tuple:
         return all(map(_is_builtin, value))
@@ -136,7 +136,7 @@ def keep(table: OrderedDict[K, V], key: K, value: V, most: int) -> None:
 
 
 def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
-    """Arguments by name as a call takes them: those of a `*loops` by position."""
+    """Arguments by name as a call takes them: a `*loops` by position."""
     named, positional = dict(arguments), ()
     for key, parameter in parameters(name).items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
@@ -145,7 +145,7 @@ def split_arguments(name: str, arguments: dict[str, Any]) -> tuple[tuple, dict[s
 
 
 def check_types(name: str, arguments: dict[str, Any]) -> None:
-    """Refuse an argument that is not what its annotation says."""
+    """Refuse an argument that does not fit its annotation."""
     for key, value in arguments.items():
         if too_big(value).endswith("bits"):  # long texts and deep lists are refused further on
             raise ScheduleError(f'{name}: "{key}" has {too_big(value)}', code="E118")
@@ -243,7 +243,7 @@ def call_text(name: str, arguments: dict[str, Any]) -> str:
 def literal(value: Any) -> str:
     """A plain value as Python text; text in double quotes."""
     if isinstance(value, Notes):
-        pairs = ", ".join(f"{literal(key)}: {literal(each)}" for key, each in value)
+        pairs = ", ".join(f"{literal(key)}: {literal(part)}" for key, part in value)
         return f"{{{pairs}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(literal, value))}]"
@@ -251,7 +251,7 @@ def literal(value: Any) -> str:
 
 
 def parameters(name: str) -> dict[str, inspect.Parameter]:
-    """A primitive's own parameters: those after the function."""
+    """A primitive's parameters after the function."""
     return _parameters(RULES[name])
 
 

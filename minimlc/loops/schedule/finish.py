@@ -37,7 +37,7 @@ N = TypeVar("N", ir.Expr, ir.Stmt)
 
 
 class _SimplifyFunc(Mutator):
-    """Simplifies indices over what the loops around them say."""
+    """Simplifies indices by the ranges of the loops around them."""
 
     def __init__(self, ranges: Ranges):
         self.ranges = ranges
@@ -74,8 +74,8 @@ class _SimplifyFunc(Mutator):
         return expr if new is first else new
 
     def _once(self, item: N, simplified: Callable[[N], N]) -> N:
-        """An expression or statement simplified; noted in it is what was last known of its
-        variables where it was in its simplest form.
+        """An expression or statement simplified; it notes the last ranges of its variables for
+        which it was in its simplest form.
         """
         near = self.ranges.key(variables(item))
         if getattr(item, "_simple", None) == near:
@@ -86,7 +86,7 @@ class _SimplifyFunc(Mutator):
         return new
 
     def guard(self, predicate: ir.Expr | None) -> "tuple[ir.Expr | None, _SimplifyFunc]":
-        """A predicate simplified, and what is known where it holds."""
+        """A predicate simplified, and the simplifier for where it holds."""
         if predicate is None:
             return None, self
         name = key(predicate)
@@ -98,7 +98,7 @@ class _SimplifyFunc(Mutator):
         return (predicate if new is first else new), held
 
     def visit_Store(self, item: ir.Store) -> ir.Stmt:
-        """An update stays one: a sum of int64 would be put into an order of its own."""
+        """An update stays one: a sum of int64 would get another order."""
         value = self._update(item.value, item.buffer)
         return replace(item, indices=self.map_tuple(item.indices), value=value)
 
@@ -140,7 +140,7 @@ def finish(func: ir.PrimFunc, code: str = "", hint: str = "") -> ir.PrimFunc:
     not among them: a rule's guards see to it.
 
     The proof runs where the decorated primitive returns; where a schedule leaves claims open, its
-    caller asks for it by `proven`. It refuses with `code` and `hint`, or with those of what fails.
+    caller asks for it by `proven`. It refuses with `code` and `hint`, or with those of the failure.
     """
     parts = top_statements(func)
     new = unchanged(parts, [*map(_simplified, parts)])
@@ -173,7 +173,7 @@ def proven(func: ir.PrimFunc, code: str = "", hint: str = "") -> ir.PrimFunc:
 
 
 def as_proven(func: ir.PrimFunc, other: ir.PrimFunc) -> ir.PrimFunc:
-    """A function that claims what another one does: it is proven if that is, or once it is."""
+    """`func`, which claims the same as `other`: it is proven if that is, or once it is."""
     if other in _PROVEN:
         _PROVEN.add(func)
     else:
@@ -194,13 +194,13 @@ def _check_scopes(func: ir.PrimFunc) -> None:
 
 
 LOOP_CHECKS = Hook[Callable[[ir.PrimFunc], None]]("checks of concurrent loops")
-"""What raises a `ScheduleError` for other reasons than dependences."""
+"""Checks that raise a `ScheduleError` for other reasons than dependences."""
 
 _PROVEN: WeakSet[ir.PrimFunc] = WeakSet()
-"""Functions that are: a recipe may end with what another one made."""
+"""Functions whose claims are proven: a recipe may end with the result of another one."""
 
 _ALIKE: WeakKeyDictionary[ir.PrimFunc, ir.PrimFunc] = WeakKeyDictionary()
-"""Functions that are not proven yet, and what claims the same."""
+"""Functions that are not proven yet, with others that claim the same."""
 
 _SIMPLE: WeakSet[ir.Stmt] = WeakSet()
 """Statements of functions that are in their simplest form."""

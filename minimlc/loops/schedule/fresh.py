@@ -1,4 +1,4 @@
-"""What primitives make anew: names, copies of blocks, and nests around a block."""
+"""New parts that primitives make: names, copies of blocks, and nests around a block."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class Names:
         buffers: Iterable[ir.Buffer] = (),
         ending: str = "",
     ) -> dict[Node, Node]:
-        """What loops, iters and buffers bind, each with a fresh symbol to substitute for it."""
+        """The symbols that loops, iters and buffers bind, each with a fresh one to substitute."""
         fresh: dict[Node, Node] = {lp.var: self.var(f"{lp.var.name}{ending}") for lp in loops}
         fresh |= {it.var: self.var(it.var.name) for it in iters}
         fresh |= {buffer: replace(buffer, name=self.buffer(buffer.name)) for buffer in buffers}
@@ -58,7 +58,7 @@ def sibling(
     names: Names,
     fixed: Mapping[Node, Node] | None = None,
 ) -> ir.Stmt:
-    """A part of a block's work (`body`, over some of its `iters`) in a nest of its own.
+    """A part of a block's work (`body`, over some of its `iters`) in a separate nest.
 
     The copy runs under the block's predicate, in copies of `loops`; other loops, which are
     `fixed`, have one value in it, and other iters are 0. The names of all end in `_ending`.
@@ -79,7 +79,7 @@ def whole(shape: Sequence[int]) -> Box:
 
 
 class Sweep(NamedTuple):
-    """New loops over a box, the index along each of its sides, and what keeps these in range."""
+    """New loops over a box, the index along each of its sides, and conditions on their ranges."""
 
     loops: list[ir.For]
     values: list[ir.Expr]
@@ -117,7 +117,7 @@ def sweep(
 def fresh_iters(
     values: Sequence[ir.Expr], sizes: Sequence[int], names: Names, kinds: Sequence[ir.IterKind] = ()
 ) -> tuple[ir.BlockIter, ...]:
-    """Iters `v0`, `v1`, ... of these values and extents, spatial unless `kinds` says otherwise."""
+    """Iters `v0`, `v1`, ... of these values and extents, spatial unless `kinds` are given."""
     spatial: list[ir.IterKind] = ["S"] * len(sizes)
     parts = zip(values, sizes, kinds or spatial, strict=True)
     return tuple(
@@ -127,8 +127,8 @@ def fresh_iters(
 
 
 class Space(NamedTuple):
-    """The values of a copy's iters, of these sizes; of them a box, whose corner may depend on the
-    `loops` around, or all.
+    """The domain of a copy's iters: all values of these sizes, or a box of them, whose corner may
+    depend on the `loops` around.
     """
 
     sizes: Sequence[int]
@@ -139,7 +139,7 @@ class Space(NamedTuple):
 def store_nest(
     name: str, space: Space, names: Names, store: Callable[[tuple[ir.Var, ...]], ir.Store]
 ) -> ir.Stmt:
-    """A block of one store, made of the block's spatial iters, with loops of its own."""
+    """A block of one store, made of the block's spatial iters, in new loops."""
     sizes, box, around = space
     loops, values, clips = sweep(box or whole(sizes), sizes, names, around, units=box is None)
     iters = fresh_iters(values, sizes, names)
@@ -148,7 +148,7 @@ def store_nest(
 
 
 WIDEST = "int64"
-"""Holds the sum of an element and an offset, until it is narrowed to what has room for it."""
+"""The dtype of an element plus an offset, until it is narrowed to one with room for it."""
 
 
 class End(NamedTuple):
@@ -161,7 +161,7 @@ class End(NamedTuple):
 def copy_nest(
     source: End, target: End, space: Space, names: Names, name: str, offset: int = 0
 ) -> ir.Stmt:
-    """A block that copies element by element, with loops of its own.
+    """A block that copies element by element, in new loops.
 
     To integers an `offset` is added, which the target's dtype has room for.
     """

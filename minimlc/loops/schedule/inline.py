@@ -1,4 +1,4 @@
-"""compute_inline: what a block computes is computed where it is read."""
+"""compute_inline: a block's elements are computed where they are read."""
 
 from collections.abc import Sequence
 

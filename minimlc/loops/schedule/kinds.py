@@ -1,4 +1,4 @@
-"""Primitives that say how a loop runs, and notes for later passes."""
+"""Primitives that set how a loop runs, and notes for later passes."""
 
 from minimlc.loops.ir.nodes import Annotations, Block, For, LoopKind, PrimFunc
 from minimlc.loops.schedule.finish import as_proven, check_concurrent_loops, check_independent
@@ -126,7 +126,7 @@ def annotate(func: PrimFunc, name: str, key: str, value: object) -> PrimFunc:
 
 
 def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:
-    """Refuse a note that code generation would look for and could make nothing of."""
+    """Refuse a note that code generation would look for and could not use."""
     match value:
         case str(buffer):
             outer = None
@@ -136,7 +136,7 @@ def _check_heeded(func: PrimFunc, key: str, value: object, loop: For) -> None:
             form = '"X" or ("X", "i")' if key == "prefetch" else '"X"'
             refuse("E118", f"a {key} is {form}, got {value!r}", at=loop)
     find_buffer(func, buffer)
-    around = [each.var.name for each in find_loop(func, loop.var.name).loops]
+    around = [lp.var.name for lp in find_loop(func, loop.var.name).loops]
     if outer is not None and outer not in [*around, loop.var.name]:
         remark = f'around "{loop.var.name}" there is none of that name'
         raise NoSuchName("loop", outer, around, remark)
@@ -165,7 +165,7 @@ def _without_note(func: PrimFunc, name: str, key: str) -> tuple[For | Block, Ann
 
 def _is_plain(value: object) -> bool:
     if isinstance(value, Notes):
-        return all(isinstance(key, str) and _is_plain(each) for key, each in value)
+        return all(isinstance(key, str) and _is_plain(part) for key, part in value)
     if isinstance(value, tuple):
         return all(_is_plain(part) and not isinstance(part, Notes) for part in value)
     return isinstance(value, int | float | str | bool)

@@ -34,13 +34,13 @@ LONGEST = 24
 """The length up to which a fused loop is called after all the loops that it was made of."""
 
 TAILS = ("guard", "pad", "error")
-"""What a split may do with iterations beyond the old extent."""
+"""The ways for a split to treat iterations beyond the old extent."""
 MOST_FACTORS = 32
 
 Body = tuple[Stmt, dict[Buffer, Buffer]]
 """A loop's body, and the buffers that grew for it."""
 PADDED = Hook[Callable[[PrimFunc, For, int, int], Body]]("padding of loops")
-"""What lets a body run for more iterations than its loop has: split(tail="pad")."""
+"""The padding of a body to run more iterations than its loop has: split(tail="pad")."""
 
 
 @primitive(keeps_order=True)
@@ -80,7 +80,7 @@ def split(
 def _cut(
     func: PrimFunc, loop: For, factors: Sequence[int | None], tail: str
 ) -> tuple[list[Expr], Stmt, dict[Buffer, Buffer]]:
-    """The new loops' extents, the body with its guards, and the own buffers that grow."""
+    """The new loops' extents, the body with its guards, and the allocations that grow."""
     extent = constant_value(loop.extent)
     if extent is None:
         sizes = _resolve_dynamic(loop, factors, tail)

@@ -53,7 +53,7 @@ def anchors(place: Place) -> list[Anchor]:
 
 
 class Use(NamedTuple):
-    """A block's use of one buffer: where it stands and its accesses, among all others; of a whole
+    """A block's use of one buffer: its place, and its accesses among all others; of a whole
     function, or of the block around it.
     """
 
@@ -65,19 +65,19 @@ class Use(NamedTuple):
     is_within: bool = False
 
     def others(self, anchor: Anchor) -> list[Access]:
-        """The accesses to the buffer beside the block's own in a statement around it."""
+        """The accesses to the buffer in a statement around the block, other than the block's."""
         near = inside(self.items, anchor.stmt)
         return [i for i in near if i.buffer is self.buffer and i not in self.mine]
 
     def space(self, anchor: Anchor) -> Space:
-        """What the block touches inside the loops around; outside of loops, all of the buffer."""
+        """The elements touched inside the loops around; outside of loops, all of the buffer."""
         fixed = [loop.var for loop in anchor.loops]
         box = enclosing_box(self.buffer, self.mine, fixed) if fixed else None
         return Space(self.buffer.shape, box, anchor.loops)
 
 
 def use_of(func: ir.PrimFunc, block: str, buffer: str) -> Use:
-    """How the block `block` uses `buffer`; also in its predicate and in its iters' values."""
+    """The use of `buffer` by the block `block`; also in its predicate and in its iters' values."""
     place = find_block(func, block)
     return _use(place, find_buffer(func, buffer), accesses(func))
 
@@ -128,7 +128,7 @@ def cache_read(
 
 
 def _reading(use: Use) -> tuple[Use, Anchor]:
-    """Where the copy that a block reads is made: inside the block around it, if that writes too."""
+    """The use, and the place of the copy that is read: in the block around, if that writes too."""
     within = _within(use)
     if within is not None and _unwritten(use) is None:
         use = within
@@ -141,8 +141,8 @@ def _within(use: Use) -> Use | None:
     for depth, outer in reversed(list(enumerate(around))):
         if isinstance(outer, ir.Block):
             loops = tuple(map(iter_loop, outer.iters))
-            own = tuple(replace(it, value=it.var) for it in outer.iters)
-            items = accesses(replace(outer, iters=own, predicate=None))
+            iters = tuple(replace(it, value=it.var) for it in outer.iters)
+            items = accesses(replace(outer, iters=iters, predicate=None))
             items = [item._replace(loops=loops + item.loops) for item in items]
             place = Place(use.block, (*loops, *around[depth + 1 :]))
             return _use(place, use.buffer, items)._replace(is_within=True)
@@ -156,11 +156,11 @@ def _check_wider(use: Use, dtype: str, offset: int) -> None:
     if offset and not (is_integer(old) and is_integer(dtype)):
         why = f"an offset is for integers; {name} is {old}, its copy would be {dtype}"
         refuse("E117", why, at=use.block)
-    fitting = [each for each in DTYPES if _has_all(each, old, offset)]
+    fitting = [kind for kind in DTYPES if _has_all(kind, old, offset)]
     if dtype not in fitting:
         plus = f" plus {offset}" if offset else ""
         why = f"{dtype} has not every value of {name}'s {old}{plus}"
-        wider = [each for each in fitting if each != old]
+        wider = [kind for kind in fitting if kind != old]
         refuse("E117", why, at=use.block, hint=" or ".join(wider))
 
 
@@ -185,7 +185,7 @@ class _Widened(Redirect):
         return self.converted(item.dtype, self.visit_children(item.a))
 
     def converted(self, dtype: str, item: ir.Load) -> ir.Expr:
-        """The element that a load takes from the copy, as it is used: in a dtype."""
+        """The element that a load takes from the copy, in the dtype in which it is used."""
         moved: ir.Expr = replace(item, buffer=self.new)
         if self.new.dtype != dtype:
             moved = ir.Cast(dtype, moved)
@@ -219,7 +219,7 @@ def cache_write(func: ir.PrimFunc, block: str, buffer: str, scope: str = "local"
         refuse("E117", f'block "{block}" does not write {buffer}', at=use.block)
     within = _within(use)
     uses = [use] if within is None else [use, within]
-    places = [(each, anchor) for each in uses for anchor in anchors(each.place)]
+    places = [(view, anchor) for view in uses for anchor in anchors(view.place)]
     fitting = [place for place in places if not unfit_to_write(*place)]
     results = (_written_back(func, *place, scope) for place in fitting)
     result = next((r for r in results if r is not None), None)
@@ -251,9 +251,9 @@ def cache_inplace(func: ir.PrimFunc, block: str, buffer: str, scope: str = "loca
         refuse("E117", f'{buffer} is used elsewhere in block "{block}"', at=use.block)
     names = Names(func)
     cache = cache_of(use.buffer, names, scope)
-    outside, own = End(use.buffer), End(cache)
-    copy_in = copy_nest(outside, own, use.space(anchor), names, f"{cache.name}_in")
-    copy_out = copy_nest(own, outside, use.space(anchor), names, f"{cache.name}_out")
+    outside, local = End(use.buffer), End(cache)
+    copy_in = copy_nest(outside, local, use.space(anchor), names, f"{cache.name}_in")
+    copy_out = copy_nest(local, outside, use.space(anchor), names, f"{cache.name}_out")
     new = Redirect({use.buffer: to(cache)}).visit(use.block)
     return finish(beside(func, anchor.stmt, use.block, new, [copy_in], [copy_out], cache))
 

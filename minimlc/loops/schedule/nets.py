@@ -1,4 +1,4 @@
-"""What is under each step of a schedule: it checks results, and explains refusals."""
+"""The net under each step of a schedule: it checks results, and explains refusals."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from minimlc.loops.values.module import IRModule, Step
 
 
 class Verdict(NamedTuple):
-    """How a step was checked, in words, and what the net keeps for the next step."""
+    """How a step was checked, in words, and the state that the net keeps for the next."""
 
     checked: str
     kept: Any = None
@@ -23,7 +23,7 @@ VERIFIED = Verdict("verified only")
 
 
 class Net:
-    """What catches a faulty step and explains a refused one. This one verifies; `services.net`
+    """A net catches a faulty step and explains a refused one. This one verifies; `services.net`
     holds one that also compares and advises.
     """
 
@@ -55,5 +55,5 @@ class Net:
         name: str,
         arguments: dict[str, Any],
     ) -> ScheduleError:
-        """The error for a step (or a question) that names what is not there."""
+        """The error for a step (or a question) with an unknown name."""
         return error

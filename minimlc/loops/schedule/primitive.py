@@ -12,7 +12,7 @@ from minimlc.loops.values.node import Node, span_of
 
 
 class Decided(NamedTuple):
-    """What a sampling primitive gives: the function, and what it chose (plain data).
+    """The result of a sampling primitive: the function, and its choice (plain data).
 
     Such a primitive has an argument `decision=None`. The step's trace holds the choice under that
     name; given back at replay, it is taken instead of a new one.
@@ -23,7 +23,7 @@ class Decided(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """Where a schedule's decisions come from: by name from `decisions`, else drawn by `key`, or the
+    """The source of a schedule's decisions: by name from `decisions`, else drawn by `key`, or the
     first choices without one. If not `strict`, a given decision that is no choice is drawn.
     """
 
@@ -36,16 +36,16 @@ Rule = Callable[..., PrimFunc | Decided]
 R = TypeVar("R", bound=Rule)
 
 PRIMITIVES: dict[str, Rule] = {}
-"""Each primitive's rule: PrimFunc -> PrimFunc, by name. What it claims is proven at once."""
+"""Each primitive's rule: PrimFunc -> PrimFunc, by name. Its claims are proven at once."""
 
 SAMPLES: dict[str, Rule] = {}
-"""What only decides, by chance (`services.sampling`), in the form of a primitive."""
+"""Rules that only decide, by chance (`services.sampling`), in the form of primitives."""
 
 RULES = ChainMap(PRIMITIVES, SAMPLES)
 """All that the steps of a trace may name."""
 
 _CLAIMS: WeakKeyDictionary[PrimFunc, Callable[[PrimFunc], object]] = WeakKeyDictionary()
-"""What proves the claims of functions that steps made."""
+"""The proofs of the claims of functions that steps made."""
 
 KEEPS_ORDER: set[str] = set()
 """The primitives after which every reduction takes its values in the same order as before: floats
@@ -74,14 +74,14 @@ def refuse(
     example: str = "",
     hint: str = "",
 ) -> NoReturn:
-    """Raise a `Refusal`; `at` is the statement it is about, `of` the block that it says it of."""
+    """Raise a `Refusal`; `at` is the statement it is about, `of` the block that `why` is about."""
     if of is not None:
         why, at = f'block "{of.name}" {why}', of
     raise Refusal(why, code=code, **location(at), example=example, hint=hint)
 
 
 def location(at: Node | None) -> dict[str, Any]:
-    """Where an error about a statement is: its place in the source, else its first lines."""
+    """The location of an error about a statement: its place in the source, else its first lines."""
     span = None if at is None else span_of(at)
     if at is None or span is not None:
         return {"span": span}
@@ -89,13 +89,13 @@ def location(at: Node | None) -> dict[str, Any]:
 
 
 def claim(func: PrimFunc, proof: Callable[[PrimFunc], object]) -> PrimFunc:
-    """The result of a rule, of which `proof` has to hold: it refuses what it cannot prove."""
+    """The result of a rule, whose claims `proof` has to prove; it refuses what it cannot."""
     _CLAIMS[func] = proof
     return func
 
 
 def settled(result: PrimFunc | Decided) -> PrimFunc | Decided:
-    """The result of a rule, with what it claims proven."""
+    """The result of a rule, with its claims proven."""
     func = result.func if isinstance(result, Decided) else result
     if proof := _CLAIMS.get(func):
         proof(func)

@@ -7,13 +7,13 @@ from minimlc.loops.ir.nodes import Buffer, Expr, Load, PrimFunc, Store, used
 from minimlc.loops.values.node import Mutator, replace
 
 At = Callable[[Sequence[Expr]], Sequence[Expr]]
-"""Where an element is in the new buffer, by its indices in the old one."""
+"""An element's indices in the new buffer, from those in the old one."""
 Move = Callable[[Any], Any]
-"""What a load or a store becomes, after what is inside of it was redirected."""
+"""The replacement of a load or a store, after its parts were redirected."""
 
 
 class Redirect(Mutator):
-    """Makes every access of some buffers another one: `moves` says which, by buffer. An expression
+    """Makes every access of some buffers another one: `moves` gives it, by buffer. An expression
     that reads none of them stays as it is.
 
     `stores=False` leaves the stores as they are.
@@ -38,7 +38,7 @@ class Redirect(Mutator):
 
 
 def to(buffer: Buffer, at: At = tuple) -> Move:
-    """The same access of another buffer, where `at` says."""
+    """The same access of another buffer, at the indices from `at`."""
     return lambda item: replace(item, buffer=buffer, indices=tuple(at(item.indices)))
 
 
@@ -48,7 +48,7 @@ def fixed(indices: Sequence[Expr]) -> At:
 
 
 def with_storage(func: PrimFunc, buffers: Mapping[Buffer, Buffer], at: At = tuple) -> PrimFunc:
-    """`func` with some allocations exchanged for others, whose elements are where `at` says."""
+    """`func` with some allocations exchanged for others, with elements at the indices from `at`."""
     if not buffers:
         return func
     allocs = tuple(buffers.get(buffer, buffer) for buffer in func.allocs)

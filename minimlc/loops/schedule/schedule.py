@@ -52,7 +52,7 @@ class NotSeveral(ScheduleError, TypeError):
 
 
 NOTICES = Hook[Callable[[str, str, FrameType], None]]("notices")
-"""What takes notice of a step: its method, the call as text, and where that was made."""
+"""Observers of a step: its method, the call as text, and the frame of the call."""
 
 FIELDS = ("mod", "func_name", "check", "trace", "_steps", "_verdict", "_net", "chance", "proves")
 
@@ -63,7 +63,7 @@ class Schedule:
     `func` names the primitive function to work on; it may be left out where there is only one.
     `check=True` verifies the module after each step and runs old and new on random inputs, at
     smaller sizes where the program is large: a net under the primitives, whose own checks must
-    already be right. `checked` says how the last step was checked.
+    already be right. `checked` is how the last step was checked.
 
     `key` (0 <= key < 2**64) is what sampling draws by, except for the `decisions` given by name,
     such as another trace's; without both, each decision is its first choice.
@@ -80,7 +80,7 @@ class Schedule:
     _net: Net
     chance: Chance | None
     proves: bool
-    """Whether each step proves what it claims; else the caller does, by `finish.proven`."""
+    """Whether each step proves its claims; else the caller does, by `finish.proven`."""
 
     def __init__(
         self,
@@ -294,7 +294,7 @@ def _symbolic(name: str, func: Any) -> ScheduleError:
 
 MOST_TAKEN = 8
 _TAKEN: WeakKeyDictionary[Schedule, deque[tuple[str, dict[str, Any]]]] = WeakKeyDictionary()
-"""The last steps from each schedule: who goes on with the old one may look for their names."""
+"""The last steps from each schedule: users who go on with an old one may use their names."""
 
 
 def _explained(
@@ -317,7 +317,7 @@ def _neighbours(schedule: Schedule, name: str, reads: bool) -> list[str]:
     mine = {i.buffer for i in items if i.block is block and i.is_write is not reads}
     others = (i for i in items if i.buffer in mine and i.is_write is reads)
     blocks = (item.block for item in others if item.block is not block)
-    return list(dict.fromkeys(each.name for each in blocks if each is not None))
+    return list(dict.fromkeys(item.name for item in blocks if item is not None))
 
 
 def _new_names(before: Any, after: PrimFunc) -> str:

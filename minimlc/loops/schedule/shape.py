@@ -1,4 +1,4 @@
-"""What a block looks like to the primitives that move, inline or split it."""
+"""The shape of a block, for the primitives that move, inline or split it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, NoReturn
@@ -71,7 +71,7 @@ class Producer(NamedTuple):
         return [i for i in self.others() if not i.is_write and i.buffer is self.buffer]
 
     def loops_of(self, kind: ir.IterKind) -> list[ir.For]:
-        """The loops of its own that iters of a kind depend on."""
+        """The unshared loops around it that iters of a kind depend on."""
         iters = [it for it in self.block.iters if it.kind == kind]
         return loops_feeding(iters, self.place.nest().own)
 
@@ -79,12 +79,12 @@ class Producer(NamedTuple):
 def producer(
     func: ir.PrimFunc, name: str, *, alone: bool = True, straight: bool = True
 ) -> Producer:
-    """The block `name`, checked to be one that writes each element on its own.
+    """The block `name`, checked to write each element by itself.
 
     It must write one buffer, at an index made of its spatial iters, all of them and each once:
     `straight` as they are, or else with an offset or backwards too (`B[15 - vi]`);
     its other iters must be reductions with an init; and what it computes must depend on its iters
-    `alone`, or else on loops too of which each iteration has its buffer for itself.
+    `alone`, or else on loops too whose iterations each have the buffer for themselves.
     """
     place = find_block(func, name)
     block = place.stmt
@@ -99,10 +99,10 @@ def producer(
     if any(it.kind == "R" for it in block.iters) and block.init is None:
         _unsuitable(block, "it updates what another block initialised")
     lines = [tuple(_line(part, spatial) for part in store.indices) for store in stores]
-    for each in lines:
-        if None in each or sorted(map(id, spatial.values())) != sorted(id(i.it) for i in each if i):
+    for dims in lines:
+        if None in dims or sorted(map(id, spatial.values())) != sorted(id(i.it) for i in dims if i):
             _unsuitable(block, "its index is not each spatial iter once")
-        if straight and any(line != Line(line.it) for line in each if line):
+        if straight and any(line != Line(line.it) for line in dims if line):
             _unsuitable(block, "its index is not each spatial iter as it is")
     if len(set(lines)) > 1:
         _unsuitable(block, "its init and its body write different elements")
@@ -132,7 +132,7 @@ def _unsuitable(block: ir.Block, why: str) -> NoReturn:
 
 
 def check_own_result(func: ir.PrimFunc, subject: Producer) -> None:
-    """Refuse if the producer's buffer is a parameter, all of which the caller reads, or if another
+    """Refuse if the producer's buffer is a parameter, which the caller reads in full, or if another
     block writes it too.
     """
     name = subject.block.name
@@ -233,8 +233,8 @@ def check_full_domain(
     free = {loop.var for loop in moving}
     coverage = Coverage(digits)
     for it, total in zip(iters, sums, strict=True):
-        own = total is not None and {d.var for d in total.terms} <= free
-        values = coverage.take(total) if own else None
+        moves = total is not None and {d.var for d in total.terms} <= free
+        values = coverage.take(total) if moves else None
         if values is None or values.start != 0 or values.stop < it.extent:
             why = f'the loops of "{block.name}" do not surely run through all of {it.var.name}'
             refuse("E113", f"{why} (0..{it.extent - 1})", at=block)

@@ -1,4 +1,4 @@
-"""The trace of what was done, as data; and each step's result, remembered."""
+"""The trace of a schedule's steps, as data; and each step's result, remembered."""
 
 import json
 from collections import OrderedDict
@@ -35,7 +35,7 @@ MOST_TEXT, MOST_STEPS = 4_000_000, 10_000
 
 
 class Trace(tuple):
-    """What was done, as data: (primitive, arguments) pairs. Prints as Python that replays it."""
+    """The steps done, as data: (primitive, arguments) pairs. Prints as Python that replays it."""
 
     def to_json(self) -> str:
         """The trace as JSON text: `{"version": 1, "steps": [[primitive, {argument: value}]]}`."""
@@ -75,8 +75,8 @@ class Trace(tuple):
 
     @property
     def decisions(self) -> dict[str, Any]:
-        """What was decided by chance, by the decision's name, in order: `Schedule(mod,
-        decisions=...)` decides so again.
+        """The choices made by chance, by the decision's name, in order: `Schedule(mod,
+        decisions=...)` makes them again.
         """
         named: dict[str, Any] = {}
         for name, arguments in self:
@@ -100,7 +100,7 @@ def decision_name(before: Collection[str], name: str, arguments: dict[str, Any])
 def _data(value: Any) -> Any:
     """A step's value as JSON has it."""
     if isinstance(value, Notes):
-        return {key: _data(each) for key, each in value}
+        return {key: _data(part) for key, part in value}
     return [*map(_data, value)] if isinstance(value, tuple) else value
 
 
@@ -157,7 +157,7 @@ def _as_method(name: str, arguments: dict[str, Any]) -> str:
 
 
 _DONE: OrderedDict[tuple[PrimFunc, Rule, str, bool], PrimFunc] = OrderedDict()
-"""What steps made of functions, proven or not, the last ones: programs of one space begin alike."""
+"""Results of the last steps, proven or not: programs of one space begin alike."""
 MOST_DONE = 2048
 
 
@@ -165,8 +165,8 @@ def run(
     func: PrimFunc, name: str, arguments: dict[str, Any], text: str = "", proves: bool = True
 ) -> tuple[PrimFunc, dict[str, Any]]:
     """Apply a primitive to a function: the new function, and the arguments as the trace holds
-    them, with what a sampling primitive decided. The same step of the same function gives the
-    very same one. `text` is the call's, where it is known; unless it `proves`, what the step claims
+    them, with the decision of a sampling primitive. The same step of the same function gives the
+    very same one. `text` is the call's, where it is known; unless it `proves`, proving the claims
     is left to the caller.
     """
     rule = unproven(RULES[name])

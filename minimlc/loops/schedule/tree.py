@@ -39,12 +39,12 @@ class Place(NamedTuple, Generic[S]):
         other statements too, all are shared.
         """
         top: ir.Stmt = self.stmt
-        own: list[ir.For] = []
+        inner: list[ir.For] = []
         around = list(self.around)
         while around and isinstance(loop := around[-1], ir.For) and loop.body is top:
             top = around.pop()
-            own.insert(0, loop)
-        return Nest(top, tuple(own), tuple(s for s in around if isinstance(s, ir.For)))
+            inner.insert(0, loop)
+        return Nest(top, tuple(inner), tuple(s for s in around if isinstance(s, ir.For)))
 
 
 class Nest(NamedTuple):
@@ -65,7 +65,7 @@ class NoSuchName(ScheduleError):
 
 
 class Places(NamedTuple):
-    """Where a function's loops and blocks are, by name, in program order."""
+    """The places of a function's loops and blocks, by name, in program order."""
 
     loop: dict[str, Place[ir.For]]
     block: dict[str, Place[ir.Block]]
@@ -166,7 +166,7 @@ HOLDING = {
 }
 """The fields in which statements other than sequences hold statements."""
 FILLED = ("body", "then_case")
-"""Those of them that are never None."""
+"""The ones of these that are never None."""
 
 
 def replaced(func: ir.PrimFunc, changes: Mapping[ir.Stmt, ir.Stmt | None]) -> ir.PrimFunc:
@@ -189,7 +189,7 @@ def inside(items: Sequence[Access], stmt: ir.Stmt) -> list[Access]:
 
 
 def with_allocs(func: ir.PrimFunc, buffers: Iterable[ir.Buffer]) -> ir.PrimFunc:
-    """`func` with more buffers of its own."""
+    """`func` with more allocations."""
     return replace(func, allocs=(*func.allocs, *buffers))
 
 

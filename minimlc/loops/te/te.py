@@ -1,4 +1,4 @@
-"""Tensor expressions: what each element is, without saying how to loop.
+"""Tensor expressions: the value of each element, without loops.
 
     A = te.placeholder((128, 64), "float32", name="A")
     k = te.reduce_axis((0, 64), name="k")
@@ -51,7 +51,7 @@ def placeholder(shape: Sequence[int], dtype: str = "float32", name: str = "A") -
 
 
 def var(name: str = "n", dtype: str = "int64") -> Size:
-    """A size that is known only at the call: an index, whatever integer `dtype` says."""
+    """A size that is known only at the call: an index, whichever integer `dtype` is."""
     if not is_integer(dtype_record(dtype).name):
         refuse(f"te.var({name!r}) is a size, an integer; {dtype} is none")
     return Size(_name(name))
@@ -135,7 +135,7 @@ def _extreme(op: str, expr: Any, axis: Any, where: Any, init: Any) -> Any:
 
 
 def _reduction(op: str, name: str, expr: Any, axis: Any, where: Any, init: Any) -> Reduction:
-    """`expr` over `axis`, combined by an operator; what `where` leaves out is its identity."""
+    """`expr` over `axis`, combined by an operator; its identity where `where` does not hold."""
     axes = _reduce_axes(name, [expr], axis)
     value = _number(expr)
     x, y = ir.Var("x", value.dtype), ir.Var("y", value.dtype)
@@ -154,7 +154,7 @@ def _number(expr: Any, dtype: str | None = None) -> ir.Expr:
 
 
 def _reduce_axes(name: str, exprs: Sequence[Any], axis: Any) -> tuple[ReduceAxis, ...]:
-    """What `te.sum(..., axis=...)` combines over."""
+    """The reduce axes that `te.sum(..., axis=...)` combines over."""
     if axis is None:
         used = [v for expr in exprs if isinstance(expr, ir.Expr) for v in uses_of(expr).variables]
         names = [item.name for item in used if isinstance(item, ReduceAxis)] or ["k"]
@@ -177,8 +177,8 @@ Reducing = Callable[..., Reduction]
 def comm_reducer(
     fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Reducing:
-    """A reduction of your own: `fcombine(x, y)` is what `x`, kept so far, becomes with `y`, and
-    `fidentity(dtype)` what it starts from. Of several values at once, x and y are tuples.
+    """A custom reduction: `fcombine(x, y)` is the next value of `x`, the result so far, with `y`,
+    and `fidentity(dtype)` its start. For several values at once, x and y are tuples.
 
         argmax = te.comm_reducer(
             lambda x, y: (te.if_then_else(x[1] >= y[1], x[0], y[0]), te.max(x[1], y[1])),
@@ -187,7 +187,7 @@ def comm_reducer(
         )
         I, V = te.compute((n,), lambda i: argmax((index[i, k], A[i, k]), axis=k), name="best")
 
-    What is not known to be associative is combined in the order of the axes. Parts that read each
+    A reduction not known to be associative combines in the order of the axes. Parts that read each
     other's old values are refused.
     """
 
@@ -210,7 +210,7 @@ def comm_reducer(
 
 
 def _given(name: str, giver: str, function: Any, args: Sequence[Any]) -> Any:
-    """What a function of `comm_reducer` gives for these arguments."""
+    """The result of a function of `comm_reducer` for these arguments."""
     try:
         inspect.signature(function).bind(*args)
     except (TypeError, ValueError) as error:
@@ -220,7 +220,7 @@ def _given(name: str, giver: str, function: Any, args: Sequence[Any]) -> Any:
 
 
 def _parts(name: str, giver: str, given: Any, dtypes: Sequence[str]) -> tuple[ir.Expr, ...]:
-    """What a function of `comm_reducer` gives, a value of each dtype."""
+    """The values that a function of `comm_reducer` gives, one of each dtype."""
     items = given if isinstance(given, list | tuple) else (given,)
     if len(items) != len(dtypes):
         refuse(f"{giver} of {name} gives {len(items)} value(s), {len(dtypes)} are combined")
@@ -240,7 +240,7 @@ def in_steps(
 ) -> Steps:
     """The value of a compute of `shape` whose elements are `start`, and then change, one for each
     value of `axis` in order: `step`, given the tensor so far, gives the indices of the element, and
-    what it becomes.
+    its new value.
 
         te.compute(x.shape, lambda i: te.in_steps(x[i], x.shape, k, lambda y: ((at[k],), new[k])))
     """
@@ -255,7 +255,7 @@ def in_steps(
 
 
 def const(value: int | float | bool, dtype: str | None = None) -> Any:
-    """A number of a dtype; without one it takes the dtype of what it meets, as Python's do."""
+    """A number of a dtype; without one it takes the dtype of the other operand, as Python's do."""
     return value if dtype is None else of_dtype(dtype_record(dtype).name, value)
 
 
@@ -299,7 +299,7 @@ def compute(
 
 
 def _element(value: Any, span: Span | None) -> ir.Expr | Reduction | Steps:
-    """What a function of the indices gives, as an element of a tensor."""
+    """The result of a function of the indices, as an element of a tensor."""
     try:
         return value if isinstance(value, Reduction | Steps) else _number(value)
     except CompileError as error:
@@ -351,7 +351,7 @@ def _shape(shape: Any) -> tuple[Any, ...]:
 
 
 def _size(size: Any) -> Any:
-    """A size as the integer that it is: that of a constant, or of a float without a fraction."""
+    """A size as an integer, if it is a constant or a float without a fraction; else as it is."""
     if isinstance(size, ir.Const) and is_integer(size.dtype):
         return size.value
     return int(size) if isinstance(size, float) and size.is_integer() else size
@@ -371,12 +371,12 @@ PUBLIC = (
 
 def _elementwise() -> dict[str, Callable[..., Any]]:
     """`T`'s functions, but for those that are reductions here."""
-    own = {**FUNCTIONS, "power": FUNCTIONS["pow"]}
-    return {name: function for name, function in own.items() if name not in PUBLIC}
+    functions = {**FUNCTIONS, "power": FUNCTIONS["pow"]}
+    return {name: function for name, function in functions.items() if name not in PUBLIC}
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
-    """Reached for what is not defined above: a function of elements, or no name of `te`."""
+    """A name not defined above: a function of elements, or else an `AttributeError`."""
     # Looked up, not defined: as globals, `abs` and `bool` would hide Python's own in this file.
     if name.startswith("__"):
         raise AttributeError(name)
@@ -388,5 +388,5 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def __dir__() -> list[str]:
-    """What completion offers."""
+    """The names that completion offers."""
     return sorted({*PUBLIC, *_elementwise()})

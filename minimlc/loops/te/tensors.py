@@ -38,8 +38,8 @@ class ReduceAxis(ir.Expr):
 
 @node
 class Reduction(Node):
-    """All `values` over `axes`, combined: what is kept, from `start` on, becomes `combined`, which
-    is over the variables `kept` and `new`. An argmax keeps several parts: an index and a value.
+    """All `values` over `axes`, combined: the kept value, at first `start`, becomes `combined`,
+    over the variables `kept` and `new`. An argmax keeps several parts: an index and a value.
     """
 
     values: tuple[ir.Expr, ...]
@@ -78,7 +78,7 @@ class Steps(Node):
 @node
 class Tensor(ir.Buffer):
     """A placeholder, or the result of a compute (`value` over the index variables `axes`): of a
-    reduction that keeps several parts, the one of that number.
+    reduction that keeps several parts, the one with the number `part`.
     """
 
     axes: tuple[ir.Var, ...] = ()
@@ -105,7 +105,7 @@ def refuse(why: str, hint: str = "", span: Span | None = None) -> NoReturn:
 
 
 def refuse_as_number(item: Tensor | Reduction | Steps, *_: object) -> NoReturn:
-    """What every operator of numbers does to a tensor, and to a reduction."""
+    """Refuse a tensor, or a reduction, as an operand of an operator of numbers."""
     if isinstance(item, Tensor):
         element = f"{item.name}[{', '.join('ijklmn'[: item.ndim])}]"
         why = f'the tensor "{item.name}" is used as a number'
@@ -159,7 +159,7 @@ class Uses(Visitor):
 
 
 def uses_of(value: ir.Expr | Reduction | Steps | Tensor) -> Uses:
-    """What a value uses; of a tensor, what its shape does and the axes that it is reduced over."""
+    """The uses of a value, including its shape (of a tensor) and the bounds of reduce axes."""
     uses = Uses()
     reduction = value.value if isinstance(value, Tensor) else value
     if isinstance(value, Tensor):
@@ -202,21 +202,21 @@ def create_prim_func(tensors: Argument | Iterable[Argument], *more: Argument) ->
     if not sizes:
         return func
     places: Any = [(at, known[arg]) for at, arg in enumerate(given) if isinstance(arg, Size)]
-    own: Any = [known[size] for size in sizes]
-    return ir.SymbolicFunc(tuple(own), tuple(places), func)
+    variables: Any = [known[size] for size in sizes]
+    return ir.SymbolicFunc(tuple(variables), tuple(places), func)
 
 
 def _sizes(given: tuple[Any, ...], computed: Iterable[Tensor]) -> list[Size]:
-    """The sizes that are known at the call: each is an axis of an argument, or one itself."""
+    """The sizes that are known at the call: each is that of an axis, or an argument itself."""
     axes = [size for arg in given for size in (arg.shape if isinstance(arg, Tensor) else (arg,))]
-    told = dict.fromkeys(size for size in axes if isinstance(size, Size))
+    known = dict.fromkeys(size for size in axes if isinstance(size, Size))
     tensors = [*(arg for arg in given if isinstance(arg, Tensor)), *computed]
     for size in (size for tensor in tensors for size in uses_of(tensor).sizes):
-        if size not in told:
-            why = f"nothing tells the size {size.name}: it is not a size of an argument"
+        if size not in known:
+            why = f"nothing determines the size {size.name}: it is not a size of an argument"
             hint = f"te.create_prim_func([{size.name}, A, ...])  # the call passes it"
             raise CompileError(why, code="E136", hint=hint)
-    return list(told)
+    return list(known)
 
 
 def _check_arguments(args: tuple[Any, ...]) -> None:
@@ -250,7 +250,7 @@ def _stages(args: tuple[Tensor, ...]) -> list[Tensor]:
 
 
 def _together(tensors: Iterable[Tensor]) -> list[list[Tensor]]:
-    """What each block computes: a tensor, or all parts of a reduction, named or not."""
+    """The tensors that each block computes: one, or all parts of a reduction, named or not."""
     stages: dict[Node, dict[int, Tensor]] = {}
     for tensor in tensors:
         value = tensor.value
@@ -269,7 +269,7 @@ def parts_of(first: Tensor, value: Reduction) -> list[Tensor]:
 
 
 class _Instantiate(ir.Substitute):
-    """New variables and buffers in place of a compute's own."""
+    """New variables and buffers in place of a compute's."""
 
     visit_ReduceAxis = visit_Size = ir.Substitute.visit_Var
     visit_Tensor = ir.Substitute.visit_Buffer
@@ -281,7 +281,7 @@ Axis = tuple[ir.Var | ReduceAxis, Extent, Extent, ir.IterKind]
 def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -> ir.Stmt:
     """Loops over the indices of `parts`, then over their reduce axes, around their block.
 
-    Where the values must be taken in order, the elements get their start in a block of its own, and
+    Where the values must be taken in order, the elements get their start in a separate block, and
     the loops of steps are over their axes alone.
     """
     tensor, value = parts[0], parts[0].value
@@ -309,7 +309,7 @@ def _nest(parts: list[Tensor], known: Mapping[Node, Node], names: UniqueNames) -
 
 
 def _axis_kind(axis: ReduceAxis, step: ir.Store) -> ir.IterKind:
-    """Spatial where all values of an axis keep to elements of their own, else opaque."""
+    """Spatial where all values of an axis keep to separate elements, else opaque."""
     reads = [load.indices for load in nodes_of(step, ir.Load) if load.buffer is step.buffer]
     places = zip(step.indices, *reads, strict=True)
     return "S" if any(all(at is axis for at in both) for both in places) else "O"
@@ -321,7 +321,7 @@ def _store(tensor: Tensor, value: ir.Expr | None) -> ir.Store:
 
 
 def _updates(parts: list[Tensor], value: Reduction) -> Iterator[ir.Store]:
-    """Stores of what the parts become, each after those that read what it changes."""
+    """The stores of the parts' new values, each after those that read what it changes."""
     known: dict[Node, Node] = dict(zip(value.new, value.values, strict=True))
     known |= {v: ir.Load(part, part.axes) for v, part in zip(value.kept, parts, strict=True)}
     left = [
@@ -360,8 +360,8 @@ def _loops(
         variables[var] = mine if begin == 0 else mine + begin
     for it, text in zip(iters, iter_names, strict=True):
         names.release(it.var.name, text)
-    own = _Instantiate({**known, **variables})
-    nest: ir.Stmt = ir.Block(name, tuple(iters), None, own.visit(init), own.visit(body))
+    local = _Instantiate({**known, **variables})
+    nest: ir.Stmt = ir.Block(name, tuple(iters), None, local.visit(init), local.visit(body))
     for loop, it in reversed(list(zip(loops, iters, strict=True))):
         nest = ir.For(loop, ir.as_expr(it.extent), "serial", nest)
     return nest

@@ -1,4 +1,4 @@
-"""The names of the script languages: how each construct is called, and what Python sees of it."""
+"""The names of the script languages: how each construct is called, and its object in Python."""
 
 import ast
 import sys
@@ -18,11 +18,11 @@ LAYOUT = (
     *("data", "strides", "elem_offset", "align"),
     *("offset_factor", "buffer_type", "axis_separators"),
 )
-"""What other compilers' scripts say of a buffer's memory."""
+"""The options for a buffer's memory in other compilers' scripts."""
 
 
 class Form:
-    """How a construct is called, read from its usage, such as `T.serial(extent, stop=None)`; and
+    """The call of a construct, read from its usage, such as `T.serial(extent, stop=None)`; and
     the function that reads such a call.
 
     Plain names are required, `name=value` is optional, `*names` takes the rest, `**names` the
@@ -79,10 +79,10 @@ NO_MODULES: "Mapping[str, Namespace]" = {}
 
 
 class Language:
-    """How a language's syntax is read: a function for each kind of expression and statement, and
+    """The readers of a language's syntax: a function for each kind of expression and statement, and
     for its constructs by where they stand, such as an "action" alone or in an "assign"ment.
 
-    `base` is a language whose syntax it has too; `refused` says what to write instead of
+    `base` is a language whose syntax it has too; `refused` has what to write instead of
     statements that it lacks; `spellings` are other names of constructs, `modules` namespaces that
     stand for Python's modules.
     """
@@ -117,7 +117,7 @@ class Language:
         return enter
 
     def markers(self, *roles: str) -> "dict[str, Marker]":
-        """What Python sees of the constructs that only scripts can use."""
+        """The objects that Python sees for the constructs that only scripts can use."""
         known = {name for role in roles for name in self.forms[role] if "." in name}
         known |= {name for name, plain in self.spellings.items() if plain in known}
         return {name.rsplit(".")[-1]: Marker(name) for name in sorted(known)}

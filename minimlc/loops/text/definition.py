@@ -1,4 +1,4 @@
-"""Decorated classes and functions: their syntax, and what names mean around them.
+"""Decorated classes and functions: their syntax, and the names around them.
 
 A definition is located by the line its decorator runs on, in the syntax tree of the whole file or
 cell. That works where `inspect.getsource` gives up or picks the wrong one: notebook cells,
@@ -31,8 +31,8 @@ class Siblings(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A language of functions: the decorator of one, what reads it, and what names mean in a text,
-    which has no Python around it.
+    """A language of functions: the decorator of one, its reader, and the names for a text, which
+    has no Python around it.
     """
 
     decorator: str
@@ -80,18 +80,18 @@ def closure_names(functions: list[FunctionType]) -> dict[str, Any]:
 
 
 def read(kind: type, definition: Any, frame: FrameType, reading: Reading) -> Any:
-    """What a class or a function (`kind`) that a frame decorates means: `reading` of its source,
-    its syntax and the names around it: its own, then the frame's variables and globals.
+    """The meaning of a class or a function (`kind`) that a frame decorates: `reading` of its
+    source, its syntax and the names around it: its own, then the frame's variables and globals.
     """
     if kind is ast.FunctionDef:
-        code, own, functions = definition.__code__, {}, [definition]
+        code, members, functions = definition.__code__, {}, [definition]
         filename, line, around = code.co_filename, code.co_firstlineno, definition.__globals__
     else:
         filename, line, around = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
-        own = dict(vars(definition))
-        functions = [f for f in own.values() if isinstance(f, FunctionType)]
+        members = dict(vars(definition))
+        functions = [f for f in members.values() if isinstance(f, FunctionType)]
     source, node = locate(kind, definition.__name__, filename, line, around)
-    inside = (own, closure_names(functions), dict(frame.f_locals))
+    inside = (members, closure_names(functions), dict(frame.f_locals))
     try:
         return reading(source, node, ChainMap(*inside, frame.f_globals))
     except ScriptError as error:
@@ -108,7 +108,7 @@ def decorator(parse: Reading) -> Callable[..., Any]:
     """A function decorator for one of the languages.
 
     In a class body it leaves the function as it is: `I.ir_module` reads the class as a whole.
-    `check_well_formed`, `pure` and `s_tir`, which other compilers' scripts say, mean nothing here.
+    `check_well_formed`, `pure` and `s_tir`, which other compilers' scripts have, mean nothing here.
     """
 
     def decorate(

@@ -42,7 +42,7 @@ FOLDABLE: dict[str, Callable[..., Any]] = {
     **{f.__name__: f for f in (int, bool, min, max, abs, len, round)},
     "float": lambda value: float_from_word(value) if isinstance(value, str) else float(value),
 }
-"""Python's own functions, on constants."""
+"""Python's functions that fold, on constants."""
 
 
 def plain(value: Any) -> Any:
@@ -57,7 +57,7 @@ def plain(value: Any) -> Any:
 
 
 def grows(op: str, values: list[Any]) -> bool:
-    """Whether an operation on constants that are not too big could make what is far too big."""
+    """Whether an operation on constants that are not too big could give one that is far too big."""
     numbers = [value for value in values if isinstance(value, int)]
     if op == "**" and len(numbers) == 2:
         return abs(values[1]) * (values[0].bit_length() - 1) > MOST_BITS

@@ -30,7 +30,7 @@ _DECORATOR_HINT = f"decorate it with {' or '.join(f'@{name}' for name in _DECORA
 def ir_module(cls: Any = None, *, check_well_formed: bool = True, s_tir: bool = True) -> Any:
     """A module from a class of `@T.prim_func` and `@R.function` definitions.
 
-    `check_well_formed` and `s_tir`, which other compilers' scripts say, mean nothing here.
+    `check_well_formed` and `s_tir`, which other compilers' scripts have, mean nothing here.
     """
     described = partial(_module_of, sys._getframe(1))
     return described if cls is None else described(cls)
@@ -46,7 +46,7 @@ I: Any = Namespace("I", {"ir_module": ir_module, "module_attrs": module_attrs}) 
 """Modules."""
 
 NAMES = {"I": I, **{name: value for level in LEVELS for name, value in level.names.items()}}
-"""What names mean in a text, which has no Python around it."""
+"""The names for a text, which has no Python around it."""
 
 
 def _module_of(frame: FrameType, cls: type) -> IRModule:
@@ -58,8 +58,8 @@ def _module_of(frame: FrameType, cls: type) -> IRModule:
 def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
     """The module that a script describes: a class, or functions that stand alone.
 
-    `T`, `R` and `I` mean what they mean everywhere, or what `meant` says; the text is read, never
-    run.
+    `T`, `R` and `I` mean what they mean everywhere, unless `meant` has them; the text is read,
+    never run.
     """
     if not isinstance(text, str):
         why = f"parse takes a text, got {type(text).__name__}"
@@ -87,7 +87,7 @@ def parse(text: str, meant: Names = NO_MODULES) -> IRModule:
 
 
 def _check_module(reader: Reader, node: ast.ClassDef) -> None:
-    """The class must say that it is a module."""
+    """Check that the class is decorated as a module."""
     for item in node.decorator_list:
         call = item.func if isinstance(item, ast.Call) else item
         if isinstance(call, ast.Attribute) and call.attr == "ir_module":
@@ -130,13 +130,13 @@ def _is_macro(reader: Reader, node: ast.FunctionDef) -> bool:
 
 
 def _attributes(reader: Reader, body: list[ast.stmt]) -> Attrs:
-    """What `I.module_attrs({...})` says."""
-    says: list[Any] = [item for item in body if _says_attributes(reader, item)]
-    calls = [item.value for item in says]
+    """The attributes in `I.module_attrs({...})`."""
+    statements: list[Any] = [item for item in body if _sets_attributes(reader, item)]
+    calls = [item.value for item in statements]
     return tuple([pair for call in calls for pair in reader.arguments(_ATTRS, call)["attributes"]])
 
 
-def _says_attributes(reader: Reader, item: ast.stmt) -> bool:
+def _sets_attributes(reader: Reader, item: ast.stmt) -> bool:
     return isinstance(item, ast.Expr) and reader.called(item.value) == _ATTRS.name
 
 
@@ -177,7 +177,7 @@ def _constants(source: Source, body: Iterable[ast.stmt], names: dict[str, Any]) 
                 continue
             case ast.Expr(value=ast.Constant()):
                 continue
-            case ast.Expr() if _says_attributes(Reader(source, names), item):
+            case ast.Expr() if _sets_attributes(Reader(source, names), item):
                 continue
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 names[name] = Reader(source, names).constant(value, name)

@@ -24,14 +24,14 @@ _CAN_GROW = (int, str, tuple)
 
 HELPERS = Hook[Any]("functions that scripts call")
 PYTHON = Language("script")
-"""What all scripts share: Python's expressions."""
+"""The language that all scripts share: Python's expressions."""
 
 
 class Reader:
     """Evaluates expressions of a script without running them. Python constants fold.
 
-    Each language derives one class, which says what its constructs and operations mean and keeps
-    what has been read of a function; its syntax is read by functions over that reader.
+    Each language derives one class, which defines its constructs and operations and keeps what
+    has been read of a function; its syntax is read by functions over that reader.
     """
 
     language = PYTHON
@@ -45,7 +45,7 @@ class Reader:
 
     @contextmanager
     def own_names(self) -> Iterator[None]:
-        """A suite, which has names of its own."""
+        """The context of a suite, which has a separate scope."""
         outer, self.scope = self.scope, dict(self.scope)
         yield
         self.scope = outer
@@ -63,7 +63,7 @@ class Reader:
         return value
 
     def stmt(self, node: ast.stmt) -> Any:
-        """What one statement means."""
+        """The meaning of one statement."""
         if isinstance(node, ast.Pass) or _is_docstring(node):
             return None
         if isinstance(node, ast.Assign) and len(node.targets) > 1:
@@ -128,7 +128,7 @@ class Reader:
         return self.language.spellings.get(name, name)
 
     def meant(self, node: ast.expr) -> Any:
-        """What a dotted name means, as far as it leads through namespaces or out of a module."""
+        """The meaning of a dotted name, if it leads through namespaces or out of a module."""
         match node:
             case ast.Name(name):
                 return _meant(self.language, self.names.get(name))
@@ -154,12 +154,12 @@ class Reader:
         return self.path(node.func) if isinstance(node, ast.Call) else ""
 
     def apply(self, form: Form, call: Any, *context: Any) -> Any:
-        """What a call of a construct means where it stands, which its function is told."""
+        """The meaning of a call of a construct in its `context`, which its function gets."""
         return form.meaning(self, call, *context, **self.arguments(form, call))
 
     def arguments(self, form: Form, call: ast.Call) -> dict[str, Any]:
-        """The arguments of a call by name, defaults among them: read where their names say what
-        they are, else still as syntax.
+        """The arguments of a call by name, defaults among them: read where their names determine
+        their kinds, else still as syntax.
         """
         bound = form.bind(self.source, call)
         return {**form.defaults, **{name: self.argument(form, name, bound[name]) for name in bound}}
@@ -205,7 +205,7 @@ class Reader:
 
 
 def _meant(language: Language, value: Any) -> Any:
-    """The namespace that a module of Python means in a language; any other value itself."""
+    """The namespace that a module of Python stands for in a language; any other value itself."""
     name = value.__name__ if isinstance(value, ModuleType) else ""
     return language.modules.get(name, value)
 
@@ -332,7 +332,7 @@ def _unary(reader: Reader, node: ast.UnaryOp) -> Any:
 def _fold(
     reader: Reader, node: ast.expr, name: str, function: Callable[..., Any], values: list[Any]
 ) -> Any:
-    """`function` of Python constants; what it means of anything else."""
+    """`function` of Python constants; of anything else, the reader's symbolic operation."""
     if not all(map(is_folded, values)):
         return reader.symbolic(node, name, values)
     if grows(name, values):

@@ -1,4 +1,4 @@
-"""Where scripts come from: source text, syntax trees, places in them."""
+"""The sources of scripts: text, syntax trees, places in them."""
 
 import ast
 import linecache
@@ -17,7 +17,7 @@ from minimlc.loops.values.errors import CompileError, ScriptError, Span
 V = TypeVar("V")
 Names = Mapping[str, Any]
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What Python's parser does not take: NUL, and halves of characters."""
+"""Characters that Python's parser does not take: NUL, and halves of characters."""
 PythonNode = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias
 Where = PythonNode | Span
 
@@ -48,7 +48,7 @@ class Source:
             span = span._replace(column=min(column, len(span.text)))
             why = "invalid syntax" + f": {error.msg}" * (error.msg != "invalid syntax")
             raise self.error(span, why, "E127") from None
-        except (MemoryError, RecursionError):  # what Python's parser says of too many levels
+        except (MemoryError, RecursionError):  # Python's parser raises these for too many levels
             line = 1 + bisect_left(range(len(self.lines)), True, key=self._too_deep)
             raise self._nested(self.at(line)) from None
 
@@ -78,7 +78,7 @@ class Source:
         return Span(self.filename, line, start, end, text)
 
     def span(self, place: PythonNode) -> Span:
-        """Where a piece of the syntax tree stands."""
+        """The place of a piece of the syntax tree."""
         line = self.at(place.lineno)
         start = _characters(line.text, place.col_offset)
         one_line = place.end_lineno == place.lineno and place.end_col_offset is not None
@@ -90,7 +90,7 @@ class Source:
         return narrowed(self.span(place), word)
 
     def attribute(self, node: ast.Attribute) -> Span:
-        """Where the name behind a dot stands."""
+        """The place of the name behind a dot."""
         span = self.word(node, f".{node.attr}")
         return span._replace(column=span.column + 1)
 

@@ -34,7 +34,7 @@ _WORDS: dict[type, str] = {
 
 
 def in_words(node: ast.AST) -> str:
-    """What a statement or an expression is."""
+    """A statement or an expression in words, by its kind."""
     more = " statement" if isinstance(node, ast.stmt) else ""
     return _WORDS.get(type(node), f"a {type(node).__name__}{more}")
 

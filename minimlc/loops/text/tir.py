@@ -30,7 +30,7 @@ _AXIS_KIND_OF: dict[str, ir.IterKind] = {
     **{spelling: kind for kind, spelling in ir.ITER_KINDS.items()},
 }
 BLOCK_CHECKS = Hook[Callable[[Loops, ast.Call, ir.Block, Header], None]]("checks of blocks")
-"""What compares a block with what its header says of it."""
+"""The checks of a block against the declarations in its header."""
 
 
 @LOOPS.reads("T.block(name=None)", role="with")
@@ -73,7 +73,7 @@ def _is_access(reader: Loops, item: ast.stmt) -> bool:
 
 
 def _header(reader: Loops, node: ast.expr, name: str) -> Header:
-    """That of the block around."""
+    """The header of the block around."""
     header = reader.inside("block")
     if header is None:
         hint = 'with T.block("C"):'
@@ -132,7 +132,7 @@ def _axis_range(reader: Loops, node: ast.expr) -> tuple[ir.Expr, Any]:
 
 
 def _end(reader: Loops, value: Any) -> Any:
-    """Where an axis starts or ends: a number, or an expression over the function's sizes."""
+    """The start or the end of an axis: a number, or an expression over the function's sizes."""
     size = reader.symbolic_size(value)
     return reader.folded(value) if size is None else size
 
@@ -228,11 +228,11 @@ def _sizes(reader: Loops, node: ast.FunctionDef, func: ir.PrimFunc) -> tuple[ir.
     used = {part for part in walk(func) if isinstance(part, ir.Var)}
     for var in reader.declared.values():
         if var in used and var not in found and var not in passed:
-            why = f"nothing tells {var.name}: it is not a size of a parameter"
+            why = f"nothing determines {var.name}: it is not a size of a parameter"
             hint = f"{var.name}: T.int64  # as a parameter, or in the shape of one"
             raise reader.error(span_of(var) or node, why, "E136", hint)
-    own = (var for var in reader.declared.values() if var in found and var not in passed)
-    return (*passed, *own)
+    rest = (var for var in reader.declared.values() if var in found and var not in passed)
+    return (*passed, *rest)
 
 
 MORE = [*Hook[ModuleType]("constructs of T")]

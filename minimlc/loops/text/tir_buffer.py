@@ -58,13 +58,13 @@ def _match(
 def check_memory(
     reader: Loops, name: str, shape: Any, layout: dict[str, Any], place: PythonNode
 ) -> None:
-    """Refuse all but an array of its own."""
+    """Refuse a layout that is not that of a separate array."""
     if layout:
         _views(reader, place).check_offset(reader, name, shape, layout)
 
 
 def _views(reader: Loops, place: PythonNode) -> Any:
-    """What reads other names for parts of buffers, and what is said of their memory."""
+    """The reader of other names for parts of buffers, and of options for their memory."""
     views = VIEWS.first
     if views is None:
         raise reader.error(place, "a buffer has memory of its own here", "E124")
@@ -88,7 +88,7 @@ def _name_view(reader: Loops, call: ast.Call, view: View, dtype: str) -> None:
 def _alloc(
     reader: Loops, call: ast.Call, target: ast.Name, layout: dict[str, Any], **bound: Any
 ) -> list[Item] | None:
-    """A buffer of the function's own: for all of it, or for the statements that follow."""
+    """An allocation of the function: for all of it, or for the statements that follow."""
     kind = {key: bound.pop(key) for key in ("shape", "dtype", "scope")}
     layout |= {option: node for option, node in bound.items() if node is not None}
     data = layout.get("data")

@@ -49,7 +49,7 @@ COUNTS = dict.fromkeys(("int32", "int64"), INDEX)
 
 @cache
 def form_of(name: str, function: Callable[..., Any]) -> Form:
-    """How the function `T.<name>` is called, by its signature."""
+    """The call of the function `T.<name>`, by its signature."""
     if name in INTRINSICS:
         return Form(INTRINSICS[name].usage, function)
     parameters = signature(function).parameters.values()
@@ -58,12 +58,12 @@ def form_of(name: str, function: Callable[..., Any]) -> Form:
 
 
 Item = ir.Stmt | Buffer
-"""What a statement of a script is: a buffer lives while the statements after it run."""
+"""An item of a suite: a statement, or a buffer that lives while those after it run."""
 
 
 @dataclass(frozen=True)
 class View:
-    """A name with a shape for elements of a buffer; `at` says where an element is."""
+    """A name with a shape for elements of a buffer; `at` gives the place of an element."""
 
     name: str
     buffer: Buffer
@@ -92,8 +92,8 @@ class Loop(NamedTuple):
 
 @dataclass
 class Header:
-    """What the function, or a block, says of itself as far as it has been read; `parts` by the
-    name of the construct that says it.
+    """The declarations of the function, or of a block, as far as they have been read; `parts` by
+    the name of the construct.
     """
 
     of: str
@@ -103,14 +103,14 @@ class Header:
 
 
 class Loops(Reader):
-    """Reads expressions of a primitive function, and keeps what its statements have said so far.
+    """Reads expressions of a primitive function, and keeps what its statements have declared.
 
     `params` are its parameters, None for a handle whose buffer is not known yet; `declared` its
     variables, some of them sizes, by their names in the script; `named` the names of values that
     were read from buffers: which ones, and the value's dtype; `loops` those
-    around by what their names stand for, `sizes` their constant extents by variable, and those of
-    axes. `header` is that
-    of the block, or the function, whose statements are read; None within other statements.
+    around by what their names stand for; `sizes` the constant extents of loops and axes by
+    variable. `header` is that of the block, or the function, whose statements are read; None within
+    other statements.
     """
 
     language = LOOPS
@@ -127,7 +127,7 @@ class Loops(Reader):
         self.header: Header | None = None
 
     def inside(self, of: str) -> Header | None:
-        """The header of what is read, if that stands directly in a "block", or the "function"."""
+        """The header around the code being read, if directly in a "block", or the "function"."""
         return self.header if self.header is not None and self.header.of == of else None
 
     def folded(self, value: Any) -> Any:
@@ -140,10 +140,10 @@ class Loops(Reader):
         return Reader.size(self, node) if size is None else size
 
     def symbolic_size(self, value: Any) -> Expr | None:
-        """A size that only the call tells: an expression over the function's sizes."""
-        own = {var for var in self.declared.values() if var.dtype == INDEX}
-        is_own = isinstance(value, Expr) and bool(variables(value)) and variables(value) <= own
-        return value if is_own and not isinstance(value, Const) else None
+        """A size known only at the call: an expression over the function's sizes."""
+        sizes = {var for var in self.declared.values() if var.dtype == INDEX}
+        is_over = isinstance(value, Expr) and bool(variables(value)) and variables(value) <= sizes
+        return value if is_over and not isinstance(value, Const) else None
 
     def expr(self, node: ast.expr, dtype: str | None = None) -> Expr:
         """An expression; a Python number takes `dtype`."""
@@ -279,17 +279,17 @@ def _power(reader: Loops, node: ast.expr, base: Any, exponent: Any) -> Expr:
 
 
 def _result_dtype(reader: Loops, form: Form, call: ast.Call) -> tuple[ast.Call, str]:
-    """A call without its `dtype=`, which says what the result is, and that dtype."""
-    said = [item for item in call.keywords if item.arg == "dtype" and "dtype" not in form.names]
-    if not said:
+    """A call without its `dtype=`, which is the result's, and that dtype."""
+    given = [item for item in call.keywords if item.arg == "dtype" and "dtype" not in form.names]
+    if not given:
         return call, ""
-    rest = [item for item in call.keywords if item is not said[0]]
+    rest = [item for item in call.keywords if item is not given[0]]
     plain = ast.copy_location(ast.Call(call.func, call.args, rest), call)
-    return plain, reader.argument(form, "dtype", said[0].value)
+    return plain, reader.argument(form, "dtype", given[0].value)
 
 
 def _number(value: Any, dtype: str) -> Any:
-    """An argument; a plain number takes the dtype that the result is said to have."""
+    """An argument; a plain number takes the dtype given for the result."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return as_expr(value, dtype) if dtype and is_number else value
 

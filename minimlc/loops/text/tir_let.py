@@ -19,7 +19,7 @@ from minimlc.loops.values.node import nodes_of
 
 
 def name_value(reader: Loops, target: ast.expr, node: ast.expr, dtype: str = "") -> None:
-    """From here on `target` stands for the expression `node`, of a dtype where one is said."""
+    """From here on `target` stands for the expression `node`, of a dtype where one is given."""
     if not isinstance(target, ast.Name):
         raise reader.error(target, "a value has one name", "E125")
     if isinstance(reader.scope.get(target.id), Buffer):
@@ -42,7 +42,7 @@ def buffers_read(value: Expr) -> set[Buffer]:
 
 
 def _typed(reader: Loops, node: ast.expr, value: Any, dtype: str) -> Expr:
-    """A value of the dtype that is said; an index stays one where that is a dtype of sizes."""
+    """A value of the given dtype; an index stays one where that is a dtype of sizes."""
     expr = reader.guard(node, as_expr, reader.operand(node, value), dtype)
     if expr.dtype == INDEX and dtype in COUNTS and not nodes_of(expr, Load):
         return expr
@@ -69,7 +69,7 @@ def check_named(reader: Loops, name: Named, after: Sequence[Item]) -> None:
 
 
 def _written_early(stmt: Stmt) -> set[Buffer]:
-    """What a statement writes, but for the stores that it ends with."""
+    """The buffers that a statement writes, but for the stores that it ends with."""
     match stmt:
         case Store():
             return set()

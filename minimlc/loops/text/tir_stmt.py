@@ -63,7 +63,7 @@ def _sequence(stmts: list[Stmt]) -> Stmt:
 
 
 def items(reader: Loops, nodes: Iterable[ast.stmt]) -> list[Item]:
-    """What statements mean, in order."""
+    """The items that statements mean, in order."""
     outer, reader.named = reader.named, []
     done: list[Item] = []
     ends: list[int] = []
@@ -77,8 +77,8 @@ def items(reader: Loops, nodes: Iterable[ast.stmt]) -> list[Item]:
 
 
 def nested(reader: Loops, nodes: Iterable[ast.stmt], header: Header | None = None) -> list[Stmt]:
-    """The statements of an indented suite, which has names of its own; those of a block or the
-    function note in its `header` what they say of it.
+    """The statements of an indented suite, which has a separate scope; those of a block or the
+    function note their declarations in its `header`.
     """
     outer, reader.header = reader.header, header
     with reader.own_names():
@@ -129,7 +129,7 @@ def _macro(reader: Loops, call: ast.Call, nodes: Sequence[ast.stmt]) -> list[Ite
 
 
 def note(reader: Loops, node: ast.expr, header: Header, name: str, value: Any) -> None:
-    """Note what the construct `name` says of the block, or of the function, that is read."""
+    """Note what the construct `name` declares of the block, or the function, that is read."""
     if name == "T.func_attr":
         value = header.parts.get(name, ()) + value
     elif name in header.parts:
@@ -185,7 +185,7 @@ def _loop_variable(reader: Loops, target: ast.expr, loop: _Loop) -> Var:
 
 
 def moved(var: Expr, start: Expr | None, step: int = 1) -> Expr:
-    """What a variable that counts from 0 stands for, where its values begin at `start`."""
+    """The value of a variable that counts from 0, where its values begin at `start`."""
     if step < 0:
         back = var if step == -1 else ir.binary("*", var, -step)
         return ir.binary("-", ir.index(0) if start is None else start, back)
@@ -244,7 +244,7 @@ def _loop(
 
 
 def _count(start: Expr, stop: Expr, step: int) -> Expr:
-    """How many values a range has."""
+    """The number of values in a range."""
     low, high = (start, stop) if step > 0 else (stop, start)
     size = between(low, high)
     if isinstance(size, Const):

@@ -14,7 +14,7 @@ A = TypeVar("A", bound="Attributed")
 MOST_BITS = 1000
 """Bits of an integer in a script, at the most: a float64 has numbers as large."""
 MOST_ITEMS = 2**16
-"""Items of a tuple in a script and of those in it, and characters of a text, at the most."""
+"""Items of a tuple in a script and of tuples in it, and characters of a text, at the most."""
 MOST_TUPLES = 100
 """Levels of nested tuples, at the most."""
 
@@ -32,7 +32,7 @@ def is_folded(value: object) -> bool:
 
 
 def too_big(value: object) -> str:
-    """What a constant has too much of; '' where it has not."""
+    """The limit that a constant exceeds, in words; '' where it exceeds none."""
     count, level, items = 0, 0, [value]
     while items:
         if any(isinstance(item, int) and item.bit_length() > MOST_BITS for item in items):
@@ -104,7 +104,7 @@ class Attributed(Node):
         `CompileError` for a value that is no constant.
         """
         pairs = key.items() if isinstance(key, Mapping) else [(key, value)]
-        new = {name: plain(each) for name, each in pairs}
+        new = {name: plain(given) for name, given in pairs}
         why = unwritable(new.items())
         if why:
             raise CompileError(why, code="E123", hint='func.with_attr("global_symbol", "main")')

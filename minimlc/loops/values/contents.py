@@ -6,11 +6,11 @@ import weakref
 import numpy as np
 
 KNOWN: dict[int, tuple["weakref.ref[np.ndarray]", bytes]] = {}
-"""By identity, while the array is there."""
+"""Digests by the identity of arrays, while they exist."""
 
 
 def is_frozen(array: np.ndarray) -> bool:
-    """Whether nobody can write to an array's memory, by another array neither."""
+    """Whether nobody can write to an array's memory, not even through another array."""
     owner: object = array
     while isinstance(owner, np.ndarray):
         if owner.flags.writeable:
@@ -25,7 +25,7 @@ def digest_of(array: np.ndarray) -> bytes:
     if known is not None and known[0]() is array and frozen:
         return known[1]
     plain = np.ascontiguousarray(array).view(np.uint8) if array.size and array.ndim else array
-    # SHA-256 has instructions of its own on today's CPUs: half of blake2b's time.
+    # SHA-256 has dedicated instructions on today's CPUs: half of blake2b's time.
     digest = hashlib.sha256(plain.tobytes() if plain is array else plain.data).digest()
     if frozen:
         number = id(array)

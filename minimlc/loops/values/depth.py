@@ -10,7 +10,7 @@ MOST_LEVELS = 1000
 
 
 def too_deep(tree: ast.AST) -> Any:
-    """What in a syntax tree nests too deeply to be read; None, and room for it, where nothing does.
+    """The part of a syntax tree that nests too deeply to be read; None, and room for it, if none.
 
     An index has a level of its own in Python's syntax, but none in the program's.
     """

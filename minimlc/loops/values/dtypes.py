@@ -1,6 +1,6 @@
 """The element types: one record each.
 
-NB: index arithmetic is int64 here; in TVM it is int32 unless a shape says otherwise.
+NB: index arithmetic is int64 here; in TVM it is int32 unless a shape has another dtype.
 """
 
 from functools import cache

@@ -52,7 +52,7 @@ def source_line(filename: str, line: int) -> str:
 
 
 class CompileError(Exception):
-    """What is wrong (`why`), where (`span` or an IR `excerpt`), an `example`, and a `hint`.
+    """An error: its cause (`why`), place (`span` or an IR `excerpt`), an `example`, and a `hint`.
 
     `code` (such as "E104") names the kind of error. `example` is the concrete counter-example:
     the two iterations or the element that show the problem.
@@ -113,7 +113,7 @@ class CompileError(Exception):
         return text.encode(errors="backslashreplace").decode()  # half a character cannot be shown
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython prints instead of a stack trace."""
+        """The lines that IPython prints instead of a stack trace."""
         return f"{type(self).__name__} {self}".split("\n")
 
 
@@ -160,7 +160,7 @@ class CallError(CompileError):
 
 
 class SizeError(CompileError, TypeError):
-    """A size that only a call tells, used as a number before."""
+    """A size known only at the call, used as a number before."""
 
 
 class BoundsError(CompileError, IndexError):

@@ -1,4 +1,4 @@
-"""Kinds of functions that a module may hold besides primitive ones, and what is done with each."""
+"""Kinds of functions that a module may hold besides primitive ones, and the operations on each."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A kind of function: what belongs to it; what checks one in a module, by its name; what prints
-    one under a name, with an option of its decorator; what a call takes; and what calls one.
+    """A kind of function: the test for it; the check of one in a module, by its name; the printer
+    of one under a name, with an option of its decorator; the parameters of a call; and the call.
     """
 
     holds: Callable[[object], bool]

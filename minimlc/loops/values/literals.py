@@ -23,8 +23,8 @@ class Notes(tuple):
 
 
 class Symbol:
-    """A plain value that has no number yet, such as a size that a call tells: its text is what a
-    script has for it.
+    """A plain value that has no number yet, such as a size known only at the call; its text is
+    its spelling in scripts.
     """
 
     __slots__ = ()

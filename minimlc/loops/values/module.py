@@ -51,7 +51,7 @@ class IRModule(Attributed):
 
     @classmethod
     def from_expr(cls, func: Attributed) -> "IRModule":
-        """A module of one function, under the name that it says it has, else "main"."""
+        """A module of one function, under its `global_symbol`, else "main"."""
         if not isinstance(func, Attributed) or isinstance(func, IRModule):
             raise not_a_module(func, "IRModule.from_expr", "a function")
         return cls({global_symbol(func): func})
@@ -100,7 +100,7 @@ class IRModule(Attributed):
 
 
 def _refuse_modules(entries: tuple[tuple[str, Node], ...]) -> None:
-    """A module among the functions is an error: `CompileError` E132."""
+    """Refuse a module among the functions: `CompileError` E132."""
     for name, func in entries:
         if isinstance(func, IRModule):
             why = f'mlc.IRModule takes functions by name, got a module as "{name}"'
@@ -119,7 +119,7 @@ def reserved_names(mod: IRModule) -> tuple[str, ...]:
 
 
 def global_symbol(func: Attributed) -> str:
-    """The name that a function says it has, "main" where it says none."""
+    """The name in a function's attribute `global_symbol`, "main" without one."""
     return str(dict(func.attrs).get("global_symbol", "main"))
 
 
@@ -228,12 +228,12 @@ def pass_list(passes: Any) -> list[Pass]:
     """The passes of a pipeline; `CompileError` E132 for anything but several functions."""
     several = isinstance(passes, Iterable) and not callable(passes) and not isinstance(passes, str)
     listed = list(passes) if several else [passes]
-    for each in listed:
-        if not (several and callable(each)):
-            what = f"the function {pass_name(each)}" if callable(each) else repr(each)
+    for item in listed:
+        if not (several and callable(item)):
+            what = f"the function {pass_name(item)}" if callable(item) else repr(item)
             why = f"passes are a list of functions of a module, got {what}"
             hint = "mlc.run_passes(mod, [mlc.passes.legalize])"
-            alone = " itself" if callable(each) else ""
+            alone = " itself" if callable(item) else ""
             raise CompileError(f"{why}{alone}", code="E132", hint=hint)
     return listed
 

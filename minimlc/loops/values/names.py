@@ -1,4 +1,4 @@
-"""Identifiers for symbols: every symbol printed in one scope gets a name of its own."""
+"""Identifiers for symbols: every symbol printed in one scope gets a unique name."""
 
 import keyword
 import unicodedata
@@ -96,7 +96,7 @@ class SymbolNames:
         return name
 
     def free(self, name: str) -> str:
-        """A free name like `name`, for what is no symbol."""
+        """A free name like `name`, for something that is no symbol."""
         return self._unique.take(name)
 
     def forget(self, symbol: Node) -> None:

@@ -93,8 +93,8 @@ class Node:
         kind = type(self)
         inside = _nodes_in(kind._values(self))
         levels, parts, bits = 0, 0, kind._bit
-        for each in inside:
-            _, deep, many, those = each._facts
+        for child in inside:
+            _, deep, many, those = child._facts
             levels = deep if deep > levels else levels
             parts += many
             bits |= those
@@ -105,7 +105,7 @@ class Node:
             check_weight(self, kind._most)
 
     def script(self, *, full: bool = True, constants: str = "names") -> str:
-        """This node as a script that parses back; `mlc.printer.script` says what the options do."""
+        """This node as a script that parses back; `mlc.printer.script` explains the options."""
         check_weight(self)
         return _PRINTER[0](self, full, constants)
 
@@ -146,12 +146,12 @@ _PRINTER: list[Callable[[Node, bool, str], str]] = [lambda item, *_: object.__re
 
 
 def install_printer(printer: Callable[[Node, bool, str], str]) -> None:
-    """The printer knows every node, so it lies below this file and installs itself here."""
+    """Install the printer: it knows every node, so it lies below this file."""
     _PRINTER[0] = printer
 
 
 def span_of(item: Node) -> Span | None:
-    """Where in the user's source a node came from, if it is known."""
+    """The place in the user's source that a node came from, if it is known."""
     return getattr(item, "span", None)
 
 
@@ -206,7 +206,7 @@ def nodes_of(item: Node, kind: type[N]) -> list[N]:
 
 
 def unchanged(old: tuple[T, ...], new: Sequence[T]) -> tuple[T, ...]:
-    """`old` itself if `new` holds the very same items, else those of `new`."""
+    """`old` itself if `new` holds the very same items, else the items of `new`."""
     return old if len(old) == len(new) and all(map(is_, old, new)) else tuple(new)
 
 
@@ -214,13 +214,13 @@ def _means_node(kind: str) -> bool:
     """Whether `visit_<kind>` is meant for a node: it has a capital letter, ends with an underscore
     as such names do in TVM, or is one or two letters away from a node's name."""
     plain, nodes = kind.replace("_", ""), _NODE_NAMES | {k.__name__ for k in Node.__subclasses__()}
-    close = [each.lower() for each in nodes if each.lower().startswith(plain[:1])]
-    alike = any(SequenceMatcher(None, plain, each).ratio() > 0.8 for each in close)
+    close = [name.lower() for name in nodes if name.lower().startswith(plain[:1])]
+    alike = any(SequenceMatcher(None, plain, name).ratio() > 0.8 for name in close)
     return alike or sorted(plain) in map(sorted, close) or not kind.islower() or kind.endswith("_")
 
 
 _INSIDE = (Node, tuple)
-"""What may hold nodes."""
+"""The types that may hold nodes."""
 
 
 class _Dispatch:
@@ -255,7 +255,7 @@ class Mutator(_Dispatch):
     """Rebuild a tree. Override `visit_<Node>(self, node)` and return what replaces the node.
 
     `self.visit_children(node)` rewrites what is inside: nodes, and tuples of them. What does not
-    change is returned itself, so `new is old` says that nothing changed.
+    change is returned itself, so `new is old` means that nothing changed.
     """
 
     def map_tuple(self, value: tuple) -> tuple:
@@ -286,15 +286,15 @@ class Visitor(_Dispatch):
 
 
 def structural_equal(a: Any, b: Any) -> bool:
-    """Whether two trees are the same up to the names of what they bind.
+    """Whether two trees are the same up to the names of the symbols they bind.
 
     Symbols bound inside the trees (parameters, loop variables, buffers) correspond by position;
     free symbols must be identical. Numbers compare by bits: NaN equals itself, -0.0 differs
     from 0.0.
     """
-    for each in (a, b):
-        if isinstance(each, Node):
-            check_weight(each)
+    for tree in (a, b):
+        if isinstance(tree, Node):
+            check_weight(tree)
     return a is b or _Equality().equal(a, b, binding=False)
 
 

@@ -1,8 +1,8 @@
-"""What outer parts of the library add to inner ones.
+"""Hooks by which outer parts of the library extend inner ones.
 
 A ring imports nothing from outside of it. Where it can do more with another part there (write one
-more kind of function, check one more thing), it has a `Hook`, and `minimlc.composition` says which
-parts are for it. They are imported when the hook is first read; what was removed is left out.
+more kind of function, check one more thing), it has a `Hook`, and `minimlc.composition` names the
+parts for it. They are imported when the hook is first read; removed ones are left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,13 +13,13 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _PLACES: dict[str, tuple[str, ...]] = {}
-"""Of each hook, the places of its parts, such as "graphs.run:GRAPH"."""
+"""The places of each hook's parts, such as "graphs.run:GRAPH"."""
 _REMOVABLE: set[str] = set()
 """Packages and modules that may be missing."""
 
 
 def hand(places: Mapping[str, tuple[str, ...]], removable: Iterable[str]) -> None:
-    """Say which parts go to which hooks, in order, and what may be missing."""
+    """Register the parts of each hook, in order, and the packages that may be missing."""
     _PLACES.update(places)
     _REMOVABLE.update(f"minimlc.{name}" for name in removable)
 

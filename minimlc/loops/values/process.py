@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 SPEEDS_UP = os.environ.get("MINIMLC_PROCESS_EFFECTS", "1") != "0"
-"""Whether there are effects that a program does not need to run."""
+"""Whether effects that only make things faster are on."""
 
 _FRAMES = 12
 """Python's frames that a walk over a tree takes for a level, at the most."""
@@ -52,7 +52,7 @@ class _Nested:
         at_fork(after_in_child=self.start_anew)
 
     def start_anew(self) -> None:
-        """With nobody inside, as in a process that was forked just now. A finalizer that is run
+        """Reset to nobody inside, as in a process that was forked just now. A finalizer that is run
         inside, or a signal's handler, may come here, too.
         """
         if self._inside:
@@ -61,7 +61,7 @@ class _Nested:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """The first one in begins it; the last one out ends it, and is told what was before."""
+        """The first one in begins it; the last one out ends it, given the state from before."""
         if not SPEEDS_UP:
             yield
             return
@@ -81,8 +81,8 @@ class _Nested:
 
 
 YOUNG, OLD, FROZEN = 50_000, 2**21, 1000
-"""Objects that are more than the collector looks through in no time; after how many of them it has
-to look through all, as what little garbage there is must not stay; and more than Python 3.12
+"""Numbers of objects: young ones that take the collector noticeable time; those after which it has
+to look through all, as the little garbage there is must not stay; and more than Python 3.12
 freezes at its start."""
 _grown: list[int] = []
 
@@ -100,8 +100,8 @@ def _start_collector(running: bool) -> None:
 
 
 def _grow_old() -> None:
-    """Have the collector take what is young for what it has seen: frozen objects that are free
-    again are old ones. Where somebody else has frozen objects, those stay.
+    """Make young objects old ones to the collector, by freezing and unfreezing them. Where somebody
+    else has frozen objects, those stay.
     """
     young = gc.get_count()[0]
     if young < YOUNG or gc.get_freeze_count() > FROZEN:
@@ -133,20 +133,20 @@ short_turns = _Nested(_take_short_turns, sys.setswitchinterval)
 """Python's threads take turns more often than every 5 ms."""
 
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
-"""Of glibc's mallopt: bytes from which on a block is mapped alone, and those kept at the end."""
+"""Options of glibc's mallopt: bytes from which a block is mapped alone; bytes kept at the end."""
 
 
 @lru_cache(maxsize=1)
 def keep_blocks() -> None:
     """Have the heap keep memory that is given back. Code takes its buffers at each call, and glibc
-    hands large ones to the system each time, to be mapped anew, unless it is told not to, or has
+    hands large ones to the system each time, to be mapped anew, unless it is set not to, or has
     seen a block come and go that is as large as any that it keeps: 32 MiB.
     """
     chosen = {"MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"} & {*os.environ}
-    tell = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if tell is not None and not chosen and SPEEDS_UP:
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None and not chosen and SPEEDS_UP:
         for option, size in ((MMAP_THRESHOLD, 1 << 25), (TRIM_THRESHOLD, 1 << 26)):
-            tell(option, size)
+            mallopt(option, size)
 
 
 PAGE = 2**21
@@ -172,7 +172,7 @@ def make_pages_huge(arrays: Iterable[np.ndarray]) -> None:
 
 
 def _collapse(large: Iterable["weakref.ref[np.ndarray]"]) -> None:
-    """Of the arrays that are still there after a while: a library may be gone by then."""
+    """Move the arrays that still exist after a while: a library may be gone by then."""
     time.sleep(DELAY)
     advise = ctypes.CDLL(None).madvise
     arrays = [array for item in large if (array := item()) is not None]

@@ -1,4 +1,4 @@
-"""What code is compiled for, and what the machine at hand is."""
+"""The targets that code is compiled for, and the machine at hand."""
 
 import contextlib
 import functools
@@ -13,10 +13,10 @@ from minimlc.loops.values.errors import BuildError, did_you_mean
 
 TARGETS = ["llvm", "c", "python", "opencl", "cuda", "gpusim"]
 CPUS = ("llvm", "c", "python")
-"""Those on which one thread may do a long piece of work by itself."""
+"""The targets on which one thread may do a long piece of work by itself."""
 
 TELLING = ("avx512f", "avx2", "fma", "sve", "neon", "sse4.2")
-"""Features that say most about a CPU's vectors, the most telling first."""
+"""The features that best describe a CPU's vectors, the best first."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -109,7 +109,7 @@ def _host() -> Target:
 
 
 def cpu_model() -> str:
-    """The CPU's name as its maker writes it, "" where the system does not tell."""
+    """The CPU's name as its maker writes it, "" where the system does not give it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
             if line.startswith("model name"):
@@ -140,7 +140,7 @@ def _cores() -> int:
 
 
 def _cache_sizes() -> tuple[int, int, int]:
-    """Level 1 (data), 2 and 3 in bytes; a usual size where the system does not tell."""
+    """Level 1 (data), 2 and 3 in bytes; a usual size where the system gives none."""
     sizes = {1: 32 * 1024, 2: 512 * 1024, 3: 8 * 1024 * 1024}
     sizes.update(_linux_caches(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")))
     return sizes[1], sizes[2], sizes[3]

@@ -17,10 +17,10 @@ from minimlc.targets.gpu.narrow import narrow
 
 GRID = ("blockIdx.x", "threadIdx.x")
 THREADS = 256
-"""Threads of a block that each have an element of their own."""
+"""Threads of a block, one for each element."""
 PARTS = "all", "block", "thread", "own"
 MANY, OWN = 1 << 20, 4
-"""Of so many elements a thread has several, whose loads do not wait for each other."""
+"""From `MANY` elements on, a thread has `OWN`, whose loads do not wait for each other."""
 
 
 def reduced(sch: Draft, name: str) -> Draft:
@@ -51,7 +51,7 @@ def is_cheap(sch: Draft, name: str) -> bool:
 def in_threads(
     sch: Draft, stmt: Stmt, axes: Sequence[str] = GRID, *, vectors: bool = False
 ) -> Draft:
-    """Threads for the outermost loops that allow it. Inside of one that goes on in order, those are
+    """Threads for the outermost loops that allow it. Inside of one that runs in order, they are
     of one block, which can wait for each other. With `vectors`, a thread takes neighbours at once.
     """
     chain = _chain(stmt)
@@ -78,7 +78,7 @@ def shared_out(
     taken, name = {loop.var.name for loop in loops_in(sch.func.body)}, loops[0]
     while taken & {f"{name}_{part}" for part in PARTS}:
         name += "_"
-    whole, block, thread, own = (f"{name}_{part}" for part in PARTS)
+    whole, block, thread, lane = (f"{name}_{part}" for part in PARTS)
     fused = attempt(sch, "fuse", *loops, name=whole) if len(loops) > 1 else sch
     whole = loops[0] if fused is sch else whole
     extent = constant_extent(find_loop(fused.func, whole).stmt)
@@ -86,15 +86,15 @@ def shared_out(
         return fused.bind(whole, GRID[1])
     if vectors and axes == GRID and extent >= MANY:
         sizes = [None, THREADS, lanes_of(fused, whole)]
-        wide = attempt(fused.split(whole, sizes, names=[block, thread, own]), "vectorize", own)
-        if is_at_once(wide, own):
+        wide = attempt(fused.split(whole, sizes, names=[block, thread, lane]), "vectorize", lane)
+        if is_at_once(wide, lane):
             return wide.bind(thread, GRID[1]).bind(block, GRID[0])
     sch = fused.split(whole, [None, THREADS], names=[block, thread]).bind(thread, GRID[1])
     if axes != GRID:
         return sch
     if extent >= MANY:
-        sch = sch.split(block, [None, OWN], names=[f"{block}s", own])
-        block, sch = f"{block}s", attempt(sch, "reorder", thread, own).unroll(own)
+        sch = sch.split(block, [None, OWN], names=[f"{block}s", lane])
+        block, sch = f"{block}s", attempt(sch, "reorder", thread, lane).unroll(lane)
     return sch.bind(block, GRID[0])
 
 
@@ -102,7 +102,7 @@ def lanes_of(sch: Draft, loop: str) -> int:
     """How many neighbours of the widest type in a loop are 16 bytes."""
     stmt = find_loop(sch.func, loop).stmt
     touched: list[Load | Store] = [*nodes_of(stmt, Load), *nodes_of(stmt, Store)]
-    return 16 // max(bytes_of(each.buffer.dtype) for each in touched)
+    return 16 // max(bytes_of(part.buffer.dtype) for part in touched)
 
 
 def is_at_once(sch: Draft, loop: str) -> bool:
@@ -113,7 +113,7 @@ def is_at_once(sch: Draft, loop: str) -> bool:
 
 
 def _chain(stmt: Stmt) -> list[For]:
-    """The loops from a statement on of which each has only the next one inside."""
+    """The chain of loops that begins with a statement: each has only the next one inside."""
     chain = []
     while isinstance(stmt, For):
         chain.append(stmt)

@@ -26,7 +26,7 @@ FEW, LONG, PARTS = 64, 1 << 14, 256
 
 def rows(sch: Draft, names: Sequence[str]) -> Draft:
     """Blocks in a row, all of them for one row at a time: by the threads of a block together, which
-    keep what is between in the memory that they share; short rows by a thread each.
+    keep values in between in the memory that they share; short rows by one thread per row.
     """
     reductions = [name for name in names if is_along_rows(sch, name)]
     if not reductions:
@@ -37,7 +37,7 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     outer = loops if last in reductions else loops[:depth]
     sch = fused(sch, outer) if outer else sch.add_unit_loop([*sch.loops(last), last][0])
     row = sch.loops(last)[0]
-    for name in [each for each in names[:-1] if _is_long(sch, each, sch.extent(last, row))]:
+    for name in [other for other in names[:-1] if _is_long(sch, other, sch.extent(last, row))]:
         sch = sch.compute_inline(name)
     names = [name for name in names if name in sch.blocks()]
     work = sum(map(sch.iterations, names))
@@ -53,14 +53,14 @@ def rows(sch: Draft, names: Sequence[str]) -> Draft:
     for name in names:
         sch = _together(sch, name, row, threads)
     sch = sch.bind(row, GRID[0])
-    for name in [each for each in names[:-1] if each not in reductions]:
+    for name in [other for other in names[:-1] if other not in reductions]:
         sch = _in_registers(sch, name, threads)
     return sch
 
 
 def _in_registers(sch: Draft, name: str, threads: int) -> Draft:
-    """What a block keeps of a row, in registers of the threads that use it; where others do, in
-    shared memory.
+    """The values of a row from a block, in registers of the threads that use them; where other
+    threads do, in shared memory.
     """
     try:
         after = in_tiles(sch, name, [threads]).set_scope(name, sch.buffer(name), "local")
@@ -79,13 +79,13 @@ def _is_long(sch: Draft, name: str, rows: int) -> bool:
 
 
 def _together(sch: Draft, name: str, row: str, threads: int) -> Draft:
-    """What a block does in a row, by the threads of a row together."""
+    """The work of a block on a row, by the threads of the row together."""
     loops = sch.loops_of(name, "R") or sch.loops_below(name, row)
     if not loops:
         return sch
     sch = fused(sch, loops)
-    sch, (own, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
-    sch = sch.unroll(own) if sch.extent(name, own) <= OWN else sch
+    sch, (steps, lane) = sch.cut(name, sch.loops_below(name, row)[-1], threads)
+    sch = sch.unroll(steps) if sch.extent(name, steps) <= OWN else sch
     return sch.bind(lane, GRID[1])
 
 

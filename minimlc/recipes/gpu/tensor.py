@@ -15,13 +15,13 @@ UNITS = {
     ("bfloat16", "bfloat16", "float32"): ("bf16", "f32", 16),
     ("int8", "int8", "int32"): ("i8", "i32", 32),
 }
-"""What tensor cores multiply and add up: names of intrinsics, and how many products at once."""
+"""Dtypes that tensor cores multiply and add up: words of intrinsics, and products at once."""
 SIZES = ((128, 128), (64, 64)), ((64, 64), (32, 32)), ((32, 64), (32, 32))
 OWN = 16, 8
 TILES = tuple(tiles.Tiles(size, warp, OWN) for size, warp in SIZES)
-"""What a block sums up, the largest first; a warp of it, and an instruction of that."""
+"""The sums of a block, the largest first; of a warp in it, and of an instruction."""
 GROUPS = tiles.Tiles((128, 128), (16, 128), OWN, 64)
-"""What four warps do together, of 16-bit floats."""
+"""The sums of a block whose warps work in fours, of 16-bit floats."""
 HALF = 64
 """Columns that are neighbours in memory for them."""
 STEPS = 2
@@ -35,19 +35,19 @@ def tensor_product(sch: Draft, name: str) -> Draft:
     if dtypes not in UNITS:
         raise refusal(f'tensor_product: block "{name}" multiplies {dtypes[0]} by {dtypes[1]}')
     kind, total, depth = UNITS[dtypes]
-    choices = [GROUPS if kind != "i8" and each.size == GROUPS.size else each for each in TILES]
+    choices = [GROUPS if kind != "i8" and item.size == GROUPS.size else item for item in TILES]
     tile = tiles.largest(found, choices)
     threads = {"threadIdx.y": tile.warps, "threadIdx.x": 32}
     sch, result = tiles.in_matrices(sch, found, "mk")
     sch = tiles.rounded(sch, name, tile.size, tile.depth or STEPS * depth)
     sch, store = in_warps(sch, name, result, tile)
-    copies = [each for each in sch.producers(name) if each != name]
+    copies = [item for item in sch.producers(name) if item != name]
     if tile is GROUPS:
         sch, step, unit = in_group(sch, name, copies, threads)
     else:
         sch, step, unit = in_units(sch, name, copies, threads, depth, kind)
     sch, (init, _) = sch.making("decompose_reduction", name, at=step)
-    sch, loops = tiles.in_parts(sch, init, sch.loops(init)[-2:], (tile.own,))
+    sch, loops = tiles.in_parts(sch, init, sch.loops(init)[-2:], (tile.thread,))
     sch = tiles.ahead(sch, copies, step, 1 if tile is GROUPS else tiles.AHEAD)
     sch = sch.tensorize(loops[2], f"mma_zero_{total}")
     sch = sch.tensorize(unit, f"mma_group_{kind}" if tile is GROUPS else f"mma_{kind}")
@@ -72,7 +72,7 @@ def in_warps(sch: Draft, name: str, result: str, tile: tiles.Tiles) -> tuple[Dra
 def in_units(
     sch: Draft, name: str, copies: Sequence[str], threads: tiles.Threads, depth: int, kind: str
 ) -> tuple[Draft, str, str]:
-    """What a warp sums up as instructions; the loops over steps, and over the rows of one. A factor
+    """The sums of a warp as instructions; the loops over steps, and over the rows of one. A factor
     is fetched by all threads together in each step, and by each warp as tiles.
     """
     *_, row, column, k = sch.loops(name)
@@ -92,7 +92,7 @@ def in_units(
 def in_group(
     sch: Draft, name: str, copies: Sequence[str], threads: tiles.Threads
 ) -> tuple[Draft, str, str]:
-    """What a warp of four sums up in steps; the loops over steps, and over parts of 64 columns."""
+    """The sums of a warp of four in steps; the loops over steps, and over parts of 64 columns."""
     sch = tiles.in_tiles(sch, name, (OWN[0], HALF))
     *_, row, column, k = sch.loops(name)
     sch, (step, deep) = sch.cut(name, k, GROUPS.depth)

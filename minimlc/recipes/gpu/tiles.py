@@ -22,32 +22,32 @@ from minimlc.recipes.views import Draft, bytes_of, refusal, tiled
 from minimlc.services.checks.threads import SWIZZLED
 
 Pair = tuple[int, int]
-"""Of rows and columns."""
+"""Numbers of rows and columns."""
 Threads = dict[str, int]
-"""How many there are along each axis."""
+"""The number of threads along each axis."""
 
 
 class Tiles(NamedTuple):
-    """How a block of threads shares out a tile of the result: of its `size` a `warp` has so much,
-    and of that a thread its `own`. A step takes `depth` products of each sum, of as many neighbours
-    as `lanes` at once.
+    """Tiles of the result: a block of threads has one of `size`, a warp a part of it of the size
+    `warp`, a thread a part of that of the size `thread`. A step takes `depth` products of each sum,
+    of as many neighbours as `lanes` at once.
     """
 
     size: Pair
     warp: Pair
-    own: Pair
+    thread: Pair
     depth: int = 0
     lanes: int = 1
 
     @property
     def threads(self) -> Threads:
-        """Along each axis; a warp is x and y."""
-        y, x = (of // own for of, own in zip(self.warp, self.own, strict=True))
+        """The threads along each axis; a warp is x and y."""
+        y, x = (of // part for of, part in zip(self.warp, self.thread, strict=True))
         return {"threadIdx.z": self.warps, "threadIdx.y": y, "threadIdx.x": x}
 
     @property
     def warps(self) -> int:
-        """How many there are."""
+        """The number of warps."""
         return prod(self.size) // prod(self.warp)
 
 
@@ -74,8 +74,8 @@ ROLES = {"S11": "b", "S10": "m", "S01": "n", "R11": "k"}
 
 class Contraction(NamedTuple):
     """A sum of products: the block, and the role of each iter: b, m, n or k, as in
-    C[b, m, n] += A[b, m, k] * B[b, k, n], or 1 for one that tells nothing apart. Several iters of a
-    role count as one.
+    C[b, m, n] += A[b, m, k] * B[b, k, n], or 1 for one of extent 1. Several iters of a role
+    count as one.
     """
 
     block: str
@@ -85,7 +85,7 @@ class Contraction(NamedTuple):
 
     def size(self, role: str) -> int:
         """The number of a role's values."""
-        return prod(size for each, size in zip(self.roles, self.sizes, strict=True) if each == role)
+        return prod(size for kind, size in zip(self.roles, self.sizes, strict=True) if kind == role)
 
     def layout(self, roles: str) -> str:
         """The map of the iters to one number for each of `roles`."""
@@ -132,12 +132,12 @@ def product(sch: Draft, name: str, wide: bool) -> Draft:
     sch, result = in_matrices(sch, found, "mk" if wide else "km")
     sch = rounded(sch, name, tiles.size, tiles.depth)
     loops = sch.loops(result)[-2:]
-    sch, (m0, n0, m1, n1, m2, n2, *own) = in_parts(sch, result, loops, tiles[:3])
+    sch, (m0, n0, m1, n1, m2, n2, *pair) = in_parts(sch, result, loops, tiles[:3])
     warp = f"{name}_warp"
     axes = ("blockIdx.y", m0), ("blockIdx.x", n0), *zip(tiles.threads, (warp, m2, n2), strict=True)
     sch = bound(sch.fuse(m1, n1, name=warp), result, axes)
     sch, inner = in_registers(sch, name, n2, tiles)
-    for row, column in (*inner, own):
+    for row, column in (*inner, pair):
         sch = straight(sch.unroll(row), column, tiles.lanes)
     return sch
 
@@ -148,7 +148,7 @@ def in_matrices(sch: Draft, found: Contraction, left: str) -> tuple[Draft, str]:
     """
     name, batch = found.block, "b" * ("b" in found.roles)
     for buffer, axes in zip(found.buffers, (left, "kn"), strict=False):
-        makers = [each for each in sch.producers(name) if sch.buffer(each) == buffer.name]
+        makers = [other for other in sch.producers(name) if sch.buffer(other) == buffer.name]
         layout = found.layout(batch + axes)
         sch, (copy,) = sch.making("reindex_cache_read", name, buffer.name, "shared", layout)
         for maker in makers:
@@ -177,7 +177,7 @@ def rounded(sch: Draft, name: str, size: Pair, depth: int) -> Draft:
     padded = sch.pad_einsum(name, [*(1 for _ in batch), *size, depth])
     for copy in padded.added(sch):
         source = source_of(padded, copy).buffer.name
-        inner = next(each for each in padded.blocks() if padded.buffer(each) == source)
+        inner = next(block for block in padded.blocks() if padded.buffer(block) == source)
         padded = padded.compute_inline(copy if inner == name else inner)
     return padded
 
@@ -220,7 +220,7 @@ def in_registers(sch: Draft, name: str, thread: str, tiles: Tiles) -> tuple[Draf
     *_, row, column, k = sch.loops(name)
     sch, (step, deep) = sch.cut(name, k, tiles.depth)
     sch = sch.reorder(step, deep, row, column)
-    copies = [each for each in sch.producers(name) if each != name]
+    copies = [other for other in sch.producers(name) if other != name]
     for copy in copies:
         sch = fetched(sch, copy, step, tiles.threads)
     sch = sch if tiles.lanes > 1 else ahead(sch, copies, step)
@@ -252,13 +252,13 @@ def fetched(sch: Draft, copy: str, step: str, threads: Threads, how: str = "") -
 
 
 def in_tiles(sch: Draft, name: str, size: Sequence[int]) -> Draft:
-    """What a block writes as tiles of such a size along the last axes: neighbours in memory."""
+    """The output of a block in tiles of such a size along the last axes, each in one piece."""
     store = sch.store(name).buffer
     return sch.transform_layout(name, store.name, tiled(store.ndim, size))
 
 
 def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Draft:
-    """What steps use is copied so many steps before, while threads work."""
+    """The copies for a step made `most` steps before it at the most, while threads work."""
     stages = min(most, sch.extent(copies[0], step) - 1)
     if stages < 1:
         return sch
@@ -266,7 +266,7 @@ def ahead(sch: Draft, copies: Sequence[str], step: str, most: int = AHEAD) -> Dr
 
 
 def together(sch: Draft, name: str, loops: Sequence[str], threads: Threads) -> Draft:
-    """What loops around a block do, by all threads together."""
+    """Loops around a block shared out to all threads together."""
     whole, rest = f"{name}_all", f"{name}_rest"
     names = [rest, *(f"{name}_{axis[-1]}" for axis in threads)]
     sch = sch.fuse(*loops, name=whole).split(whole, [None, *threads.values()], names=names)
@@ -277,7 +277,7 @@ def together(sch: Draft, name: str, loops: Sequence[str], threads: Threads) -> D
 
 
 def source_of(sch: Draft, copy: str) -> Load:
-    """What a block copies, maybe under a condition."""
+    """The load that a block copies, maybe under a condition."""
     return nodes_of(sch.store(copy).value, Load)[0]
 
 

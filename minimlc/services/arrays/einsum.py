@@ -1,7 +1,7 @@
-"""Einstein's sums: products of elements at equal letters, summed over letters the result has not.
+"""Einstein summation: products of elements at equal letters, summed over letters not in the result.
 
-Of three and more factors, two at a time are multiplied, in the order that takes the fewest
-products; one nest over all letters would take as many as all sizes together.
+Three and more factors are multiplied two at a time, in the order that takes the fewest products;
+one nest over all letters would take the product of all sizes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ Term = tuple[str, ...]
 Group = frozenset[int]
 """Factors, by their numbers."""
 Order = Any
-"""What is multiplied first: a factor's number, or a pair of orders."""
+"""The order of the products: a factor's number, or a pair of orders."""
 
 MOST = 8
-"""Factors of which the best order is looked for; of more, the cheapest pair comes first."""
+"""The most factors for which the best order is searched; for more, the cheapest pair goes first."""
 
 
 class Sum(NamedTuple):
@@ -43,11 +43,11 @@ class Sum(NamedTuple):
         return tuple([letter for letter in self.sizes if letter not in self.out])
 
     def kept(self, group: Group) -> Term:
-        """The letters that some factors' product has: those of others, or of the result."""
+        """The letters of some factors' product: the ones that other factors or the result have."""
         rest = [term for number, term in enumerate(self.terms) if number not in group]
         needed = {*self.out}.union(*rest)
-        own = dict.fromkeys(letter for number in sorted(group) for letter in self.terms[number])
-        return tuple([letter for letter in own if letter in needed])
+        used = dict.fromkeys(letter for number in sorted(group) for letter in self.terms[number])
+        return tuple([letter for letter in used if letter in needed])
 
     def part(self, terms: Sequence[Term], out: Term) -> "Sum":
         """The sum of other factors with the same letters."""
@@ -62,12 +62,12 @@ class Sum(NamedTuple):
         return order if 2 * cost <= (count - 1) * prod(self.sizes.values()) else None
 
     def _products(self, *groups: Group) -> int:
-        """How many products it takes to multiply what groups of factors are."""
+        """The number of multiplications that combine the products of some groups."""
         letters = {letter for group in groups for letter in self.kept(group)}
         return prod(self.sizes[letter] for letter in letters)
 
     def _alone(self) -> dict[Group, tuple[int, Order]]:
-        """Each factor, summed first over letters that it alone has, and what that costs."""
+        """Each factor, summed first over letters that it alone has, and the cost of that."""
         known: dict[Group, tuple[int, Order]] = {}
         for number, term in enumerate(self.terms):
             group = frozenset([number])
@@ -80,7 +80,7 @@ class Sum(NamedTuple):
         return cost + more + self._products(a, b), (first, second)
 
     def _best(self) -> tuple[int, Order]:
-        """The best order of all, and its cost: that of each group, from pairs on."""
+        """The least cost and its order, by dynamic programming over groups, from pairs on."""
         known = self._alone()
         for count in range(2, len(self.terms) + 1):
             for chosen in map(frozenset, combinations(range(len(self.terms)), count)):
@@ -89,7 +89,7 @@ class Sum(NamedTuple):
         return known[frozenset(range(len(self.terms)))]
 
     def _cheapest(self) -> tuple[int, Order]:
-        """An order in which the next pair is the cheapest one, and its cost."""
+        """The cost and the order in which the next pair is the cheapest one."""
         known = self._alone()
         while len(known) > 1:
             one, other = min(combinations(known, 2), key=lambda pair: self._products(*pair))
@@ -111,7 +111,7 @@ def _halves(group: Group) -> Iterator[tuple[Group, Group]]:
 
 
 def _parsed(subscripts: object, shapes: Sequence[tuple[int, ...]]) -> Sum:
-    """What the subscripts say of factors of these shapes."""
+    """The subscripts as a `Sum` over factors of these shapes."""
     text = subscripts.replace(" ", "") if isinstance(subscripts, str) else "?"
     left, arrow, right = text.partition("->")
     names = left.split(",")
@@ -149,11 +149,11 @@ def _sizes(terms: Sequence[Term], shapes: Sequence[tuple[int, ...]]) -> dict[str
     """The size of each letter: 1 fits any other, but not within one factor."""
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
-        own: dict[str, int] = {}
+        local: dict[str, int] = {}
         for letter, size in zip(term, shape, strict=True):
             known = sizes.get(letter, 1)
-            if own.setdefault(letter, size) != size or (size != 1 and known not in (1, size)):
-                other = known if own[letter] == size else own[letter]
+            if local.setdefault(letter, size) != size or (size != 1 and known not in (1, size)):
+                other = known if local[letter] == size else local[letter]
                 refuse(f'the axes "{letter}" have sizes {other} and {size}')
             sizes[letter] = known if size == 1 else size
     return sizes
@@ -163,7 +163,7 @@ def _sizes(terms: Sequence[Term], shapes: Sequence[tuple[int, ...]]) -> dict[str
 
 
 def _last(form: Sum, factors: Sequence[Any], product: Callable[..., Any]) -> tuple[Sum, list[Any]]:
-    """The last sum and its factors, which `product` has made by then: all, where one nest does."""
+    """The last sum and its factors, made by `product`; the whole sum where one nest is enough."""
     order = form.order()
     if order is None:
         return form, [*factors]
@@ -179,7 +179,7 @@ def _last(form: Sum, factors: Sequence[Any], product: Callable[..., Any]) -> tup
             return group, terms[0], values[0]
         return group, out, product(form.part(terms, out), values)
 
-    parts = [made(each) for each in order]
+    parts = [made(half) for half in order]
     return form.part([term for _, term, _ in parts], form.out), [value for *_, value in parts]
 
 
@@ -191,7 +191,7 @@ def _of_arrays(tensors: Sequence[Any], subscripts: str) -> Any:
 def _array(form: Sum, arrays: Sequence[np.ndarray]) -> Any:
     number = {letter: at for at, letter in enumerate(form.sizes)}
     pairs = zip(arrays, form.terms, strict=True)
-    operands = [each for x, term in pairs for each in (x, [number[letter] for letter in term])]
+    operands = [item for x, term in pairs for item in (x, [number[letter] for letter in term])]
     return np.einsum(*operands, [number[letter] for letter in form.out])
 
 
@@ -219,9 +219,9 @@ def _at(x: Values, term: Term, at: Mapping[str, Any], form: Sum) -> Any:
 
 @primitive("einsum", NUMBERS, _of_arrays, variadic=True, rounds=True)
 def einsum(tensors: tuple[Values, ...], *, subscripts: str) -> Values:
-    """The products of elements at letters that are equal, summed over those that the result has
-    not: "ij,jk->ik" is a product of matrices. Without an arrow, letters that occur once are left.
-    Axes of "..." broadcast, as do those of size 1. Three and more tensors are multiplied by pairs,
+    """The products of elements at equal letters, summed over the letters not in the result:
+    "ij,jk->ik" is a matrix product. Without an arrow, the result has the letters that occur once.
+    Axes of "..." broadcast, as do axes of size 1. Three and more tensors are multiplied by pairs,
     in the order that takes the fewest products.
     """
     form = _parsed(subscripts, [x.shape for x in tensors])

@@ -1,6 +1,6 @@
-"""Mathematical functions and remainders that others give, element by element.
+"""Elementwise mathematical functions and remainders, composed of other operators.
 
-What is needed more than once is stored by a loop nest of its own (`named`), so formulas stay small.
+A value needed more than once is stored by a separate loop nest (`named`), so formulas stay small.
 """
 
 from math import log as log_of
@@ -141,7 +141,7 @@ TERMS, EIGHTH = 22, tan_of(pi / 8)
 
 
 def _atan(x: Any) -> Any:
-    """The angle whose tangent is x, by the series at 0 of what is left of it (Euler)."""
+    """The angle whose tangent is x, by the series at 0 of the reduced argument (Euler)."""
     size = absolute(x)
     folded = where(size > 1.0, 1.0 / size, size)
     least = where(folded > EIGHTH, (folded - 1.0) / (folded + 1.0), folded)

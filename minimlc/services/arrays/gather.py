@@ -1,6 +1,6 @@
-"""Operators that read and write at indices, and orders.
+"""Operators that gather and scatter at indices, and sorting.
 
-Negative indices count from the end; those out of range are clipped into it.
+Negative indices count from the end; indices out of range are clipped into it.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ OF_INDICES = (("indices", INDICES),)
 
 
 def _check_within(name: str, shape: Any, x: Any, axis: int) -> None:
-    """That an array has no more elements than x along the axes other than `axis`."""
+    """Refuse an array with more elements than x along an axis other than `axis`."""
     pairs = [*enumerate(zip(shape, x.shape, strict=False))]
-    if len(shape) != x.ndim or any(own > size for a, (own, size) in pairs if a != axis):
+    if len(shape) != x.ndim or any(length > size for a, (length, size) in pairs if a != axis):
         refuse(f"{name} has shape {shape}, x has {x.shape}; only axis {axis} may be longer")
 
 
 def _places(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
-    """Numpy's index of what `indices` name along `axis` of x, each at its own place otherwise."""
-    own = np.indices(indices.shape, sparse=True)
-    return resized(tuple(own), axis % x.ndim, inside(indices, x.shape[axis]))
+    """Numpy's index for `indices` along `axis` of x, each at its own place along the others."""
+    grid = np.indices(indices.shape, sparse=True)
+    return resized(tuple(grid), axis % x.ndim, inside(indices, x.shape[axis]))
 
 
 @primitive(
@@ -56,8 +56,8 @@ def take_along_axis(x: Values, indices: Values, *, axis: int = -1) -> Values:
 
 
 def _flat_index(sizes: tuple[int, ...], indices: Any, batch: int = 0) -> Any:
-    """Indices (..., number of axes) into axes of these sizes as one into all; the first `batch`
-    axes are those of `indices` themselves.
+    """Flat indices from indices (..., number of axes) into axes of these sizes; the first `batch`
+    axes are axes of `indices` as well.
     """
     ndim = indices.ndim - 1
     parts = [spread(iota(size, indices), (a,), ndim) for a, size in enumerate(sizes[:batch])]
@@ -71,7 +71,7 @@ def _flat_index(sizes: tuple[int, ...], indices: Any, batch: int = 0) -> Any:
 
 
 def _check_depth(x: Any, indices: Any, batch: int) -> int:
-    """How many axes of x the indices and the batch say."""
+    """The number of axes of x that the indices and the batch cover."""
     known = indices.ndim > batch and indices.shape[:batch] == x.shape[:batch]
     depth = indices.shape[-1] if indices.ndim else 0
     if not known or not 1 <= depth <= x.ndim - batch:
@@ -165,7 +165,7 @@ def scatter_elements(
 
 
 def _columns(x: Any, indices: Any) -> list[Any]:
-    """What `indices` (..., k) name along each of the first k axes of x."""
+    """The columns of `indices` (..., k): indices along each of the first k axes of x."""
     columns = (
         strided_slice(indices, begin=a, end=a + 1, axes=-1) for a in range(indices.shape[-1])
     )
@@ -200,7 +200,7 @@ def scatter_nd(x: Values, indices: Values, updates: Values, *, reduction: str = 
 gather_nd = composite("gather_nd", _gather_nd, dtypes=ALL, rounds=False, param_dtypes=OF_INDICES)
 
 
-# Orders
+# Sorting
 
 
 def _argsorted(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -221,9 +221,9 @@ def _less(a: Expr, b: Expr, dtype: str) -> Expr:
 
 @primitive("argsort", NUMBERS, _argsorted)
 def argsort(x: Values, *, axis: int = -1, descending: bool = False) -> Values:
-    """The indices (int64) that put x in order along `axis`; equal ones stay in theirs, NaN is the
-    greatest. More than 64 are put in order by merging (`sort_long_axes`; on a GPU, as many
-    as the memory of a block holds), else each is compared with each.
+    """The indices (int64) that sort x along `axis`; equal elements keep their order, NaN is the
+    greatest. More than 64 are sorted by merging (`sort_long_axes`; on a GPU, as many as the memory
+    of a block holds), else each is compared with each.
     """
     along = axis_of(axis, x.ndim)
     if 0 in x.shape:
@@ -232,8 +232,8 @@ def argsort(x: Values, *, axis: int = -1, descending: bool = False) -> Values:
 
     def rank(*i: Expr) -> te.Reduction:
         k = te.reduce_axis((0, size), "k")
-        other, own = x[resized(i, along, k)], x[i]
-        first, second = (own, other) if descending else (other, own)
+        other, this = x[resized(i, along, k)], x[i]
+        first, second = (this, other) if descending else (other, this)
         before, after = _less(first, second, x.dtype), _less(second, first, x.dtype)
         earlier = binary("and", binary("<", k, i[along]), binary("==", as_expr(after), False))
         return te.sum(select(binary("or", before, earlier), index(1), zero), axis=k)
@@ -249,14 +249,14 @@ def argsort(x: Values, *, axis: int = -1, descending: bool = False) -> Values:
 
 
 def _sort(x: Any, *, axis: int = -1, descending: bool = False) -> Any:
-    """x in order along `axis`; NaN is the greatest."""
+    """x sorted along `axis`; NaN is the greatest."""
     along = axis_of(axis, x.ndim)
     order = named(argsort(x, axis=along, descending=descending), "sort_order")
     return x if 0 in x.shape else take_along_axis(x, order, axis=along)
 
 
 def _topk(x: Any, *, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
-    """The k greatest (or least) elements along `axis` in order, and their indices (int64)."""
+    """The k greatest (or least) elements along `axis`, sorted, and their indices (int64)."""
     along = axis_of(axis, x.ndim)
     if not isinstance(k, int | Size) or not 0 <= k <= x.shape[along]:
         refuse(

@@ -64,7 +64,7 @@ def _bits(key: Any, *, shape: Any) -> Any:
 
 
 def _split(key: Any, *, num: int = 2) -> Any:
-    """`num` keys, the rows of the result, for numbers that have nothing to do with each other."""
+    """`num` keys, the rows of the result, for independent random numbers."""
     return stack(_pairs(key, (num,)), axis=1)
 
 

@@ -1,4 +1,4 @@
-"""Combining what comes before along an axis."""
+"""Scans along an axis: running sums, products, maxima and minima."""
 
 from collections.abc import Callable
 from math import inf
@@ -27,14 +27,14 @@ def _most(dtype: str) -> float:
 
 
 def _shifted(x: Any, axis: int, by: int, start: float) -> Any:
-    """`x` moved along an axis, `start` in the places that get free."""
+    """`x` moved along an axis, with `start` in the vacated places."""
     size = x.shape[axis]
     head = full_like(strided_slice(x, begin=0, end=by, axes=axis), value=start)
     return concat((head, strided_slice(x, begin=0, end=size - by, axes=axis)), axis=axis)
 
 
 def in_order(x: Values, axis: int, symbol: str, name: str) -> Values:
-    """Each element after the first becomes the one before it, combined with itself."""
+    """The scan in order: each element after the first is combined with the one before it."""
     if 0 in x.shape or x.shape[axis] == 1:
         return x
 
@@ -51,7 +51,7 @@ def in_order(x: Values, axis: int, symbol: str, name: str) -> Values:
 
 
 def by_doubling(x: Any, axis: int, combine: Op, start: float, name: str) -> Any:
-    """In steps of 1, 2, 4, ... (Hillis and Steele 1986), of which each is for all elements at once;
+    """The scan in steps of 1, 2, 4, ... (Hillis and Steele 1986), each for all elements at once;
     over arrays, too.
     """
     step = 1
@@ -62,12 +62,12 @@ def by_doubling(x: Any, axis: int, combine: Op, start: float, name: str) -> Any:
 
 
 PARALLEL: dict[str, Op] = {}
-"""The same operators by doubling: n log n steps, for what has threads for all elements."""
+"""The same operators by doubling: n log n steps, for targets with a thread per element."""
 
 
 def _scan(name: str, doc: str, combine: Op, symbol: str, start: Any, accumulate: Any = None) -> Op:
-    """Along an axis, in order; in numpy by `accumulate`, or as `PARALLEL` where the order does not
-    matter.
+    """The scan `name` along an axis, in order; in numpy by `accumulate`, or as in `PARALLEL` where
+    the order does not matter.
     """
 
     def laid_out(scan: Callable[[Any, int, float], Any]) -> Callable[..., Any]:

@@ -1,5 +1,5 @@
-"""What is in a tensor: places, and values without repetition. How many there are, data tell: the
-operators give as many as there can be, and their number.
+"""Search in sorted vectors, nonzero elements, unique values. Their number is data-dependent: the
+operators give as many as there can be, and the number.
 """
 
 from math import prod
@@ -50,8 +50,8 @@ def _before(a: Any, b: Any) -> Any:
 
 
 def _searchsorted(x: Any, values: Any, *, right: bool = False) -> Any:
-    """How many elements of the vector x, which is in order, are less than each value (int64), or
-    with `right`, less or equal; NaN is the greatest. By bisection.
+    """The number of elements of the sorted vector x that are less than each value (int64), or with
+    `right`, less or equal; NaN is the greatest. By bisection.
     """
     if x.ndim != 1:
         refuse(f"x is a vector in order, its shape is {x.shape}")
@@ -66,8 +66,8 @@ def _searchsorted(x: Any, values: Any, *, right: bool = False) -> Any:
 
 
 def _padded_nonzero(x: Any) -> tuple[Any, Any]:
-    """The indices of the elements of x that are not 0 or False, one a row (int64), in order; after
-    them rows of zeros. And how many such elements there are.
+    """The indices of the elements of x that are not 0 or False, one per row (int64), in order;
+    after them rows of zeros. And the number of such elements.
     """
     total = prod(x.shape)
     if not x.ndim:
@@ -86,7 +86,7 @@ def _padded_nonzero(x: Any) -> tuple[Any, Any]:
 
 
 def _padded_unique(x: Any) -> tuple[Any, ...]:
-    """The different values of x in order, NaN once and last; after them zeros. For each of them,
+    """The distinct values of x, sorted, NaN once and last; after them zeros. For each of them,
     the first place where it is in the flat x, and how often it is there. For each element of x, the
     number of its value. And how many different values there are: values, indices, inverse, counts,
     number (all but the values int64).

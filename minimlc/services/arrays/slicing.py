@@ -42,7 +42,7 @@ def concat(tensors: tuple[Values, ...], *, axis: int = 0) -> Values:
 
 
 FEW = 8
-"""Values of which one is found by asking for each in turn; of more, half of them at a time."""
+"""The most cases that are tested one after the other; more are bisected."""
 
 
 def _chosen(cases: Sequence[tuple[Expr, Expr]]) -> Expr:
@@ -63,7 +63,7 @@ stack = composite("stack", _stack, dtypes=ALL, rounds=False, variadic=True)
 
 
 def _slices(ndim: int, begin: Any, end: Any, strides: Any, axes: Any) -> tuple[slice, ...]:
-    """What to take of each axis."""
+    """The slice along each axis."""
     starts, stops = sizes_of(begin, "begin"), sizes_of(end, "end")
     places = sizes_of(axes, "axes") if axes is not None else tuple(range(len(starts)))
     steps = sizes_of(strides, "strides") if strides is not None else (1,) * len(starts)
@@ -95,9 +95,9 @@ def strided_slice(x: Values, *, begin: Any, end: Any, strides: Any = None, axes:
 def _check_size(x: Any, count: Any, size: Any) -> None:
     if isinstance(size, Size):
         if size.linear() != (str(size), 1, 0):
-            refuse(f'a size that data tell has a name, got "{size}"', "E204", 'size="k"')
+            refuse(f'a data-dependent size is a name, got "{size}"', "E204", 'size="k"')
         if count is None or count.shape:
-            refuse("a size by name needs count, the scalar that tells it", "E204")
+            refuse("a size by name needs count, the scalar that holds its value", "E204")
     elif not isinstance(size, int) or isinstance(size, bool):
         refuse(f"size is a number or a name, got {size!r}", "E204")
     elif not isinstance(x.shape[0], Size) and not 0 <= size <= x.shape[0]:
@@ -108,8 +108,8 @@ def _check_size(x: Any, count: Any, size: Any) -> None:
     "first", ALL, lambda x, count=None, *, size: x[:size], param_dtypes=(("count", ("int64",)),)
 )
 def first(x: Values, count: Values | None = None, *, size: Any) -> Values:
-    """The first `size` elements of x along axis 0: a number, or the name of a size that `count`
-    tells when the function runs.
+    """The first `size` elements of x along axis 0: a number, or the name of a size, which is
+    `count` when the function runs.
     """
     if not x.ndim:
         refuse("x has no axes")
@@ -232,7 +232,7 @@ def _pad(x: np.ndarray, pad_width: Any, value: float, mode: str) -> np.ndarray:
 
 
 def _beside(place: Expr, size: int, mode: str) -> Expr:
-    """The index inside an axis of what a mode puts at a place before or behind it."""
+    """The index inside an axis whose element a mode puts at a place before or behind it."""
     if mode == "wrap":
         return place % size
     if mode == "edge":
@@ -256,8 +256,8 @@ def _continued(x: Values, widths: Sequence[tuple[int, int]], mode: str) -> Value
 
 @primitive("pad", ALL, _pad)
 def pad(x: Values, *, pad_width: Any, value: float = 0, mode: str = "constant") -> Values:
-    """x with `value` around it: `pad_width` holds (before, after) for each axis; or with what x has
-    there: the nearest ("edge"), mirrored at its ends ("reflect"), or from its other end ("wrap").
+    """x with `value` around it: `pad_width` holds (before, after) for each axis; or with elements
+    of x: the nearest ("edge"), mirrored at its ends ("reflect"), or from its other end ("wrap").
     """
     if mode not in ("constant", "edge", "reflect", "wrap"):
         refuse(f'mode is "constant", "edge", "reflect" or "wrap", got {mode!r}', "E204")

@@ -1,9 +1,9 @@
-"""What a build of a module with operators leaves for the next one, so that no pass runs again.
+"""Cache entries of whole builds: a module with operators is built again without running a pass.
 
-An entry says how the functions are called, which object code they are, and where each constant
-comes from: it is one of the module's, a copy of one of those (`runtime.copies`), or small and
-written down. The entry's name is made from all that decided it: the module with its names and
-constants, the target, and the source of all that compiles.
+An entry holds the functions' names and parameters, the keys of their object code, and the origin
+of each constant: one of the module's, a copy of such a one (`runtime.copies`), or small and written
+out. The entry's name is made from all that decides it: the module with its names and constants,
+the target, and the source of all that compiles.
 """
 
 import json
@@ -38,21 +38,21 @@ from minimlc.services.runtime.records import plan_record, restored, signature_re
 from minimlc.services.threads.parallel import symbols
 
 MOST_BYTES = 1 << 20
-"""Of constants that are written down: what passes computed from others."""
+"""The most bytes of written-out constants, which passes computed from others."""
 
 LARGE = 1 << 18
 """Bytes of an array that is worth a thread."""
 
 FAULTS = (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError)
-"""What reading an entry that is none may raise."""
+"""Exceptions that reading a malformed entry may raise."""
 
 
 def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) -> Library:
-    """The library that `build` gives, from the cache where that has it. `how` is what else decides
-    what `build` gives. `mod` need not be well-formed: an entry is one of an equal module that is.
-    Of a constant that may change, equal is not enough.
+    """The library that `build` gives, from the cache where it is there. `how` is all else that
+    decides the library. `mod` need not be well-formed: an entry comes from an equal module that is.
+    A module with a constant that may change is not cached.
     """
-    if not all(is_frozen(each.data) for each in constants_of(mod)):
+    if not all(is_frozen(constant.data) for constant in constants_of(mod)):
         return build()
     key = key_of(mod, target, how)
     library = _from_entry(key, mod, target, build)
@@ -63,10 +63,10 @@ def kept(mod: IRModule, target: Target, how: str, build: Callable[[], Library]) 
 
 
 def key_of(mod: IRModule, target: Target, how: str) -> str:
-    """The name of a module's entry: of its meaning, and of all names that a user may see."""
-    read_together(each.data for each in constants_of(mod))
+    """The name of a module's entry, made from its meaning and all names that a user may see."""
+    read_together(constant.data for constant in constants_of(mod))
     plain = {name: without_formulas(func) for name, func in mod.entries}
-    names = [str(getattr(each, "name", "")) for each in walk(mod) if each._symbol]
+    names = [str(getattr(part, "name", "")) for part in walk(mod) if part._symbol]
     parts = [structural_hash(mod.with_functions(plain)), json.dumps(names)]
     return cache_key([*parts, json.dumps(asdict(target)), how, *surroundings()])
 
@@ -85,7 +85,7 @@ def read_together(arrays: Iterable[np.ndarray]) -> None:
 
 
 def without_formulas(func: Node) -> Node:
-    """A primitive function with what the user's formulas say: in it, they are only names."""
+    """A primitive function with the user's formulas written out: in it, they are only names."""
     parts = nodes_of(func, Intrin) if isinstance(func, PrimFunc) else []
     return Legalize(PLAIN).visit(func) if any(is_formula(p.name) for p in parts) else func
 
@@ -93,7 +93,7 @@ def without_formulas(func: Node) -> Node:
 def constants_of(mod: IRModule) -> list[Constant]:
     """The constants of the graph functions, in order."""
     graphs = [func for _, func in mod.entries if isinstance(func, Function)]
-    return [each for func in graphs for each in nodes_of(func, Constant)]
+    return [constant for func in graphs for constant in nodes_of(func, Constant)]
 
 
 def _store(key: str, mod: IRModule, library: Library) -> None:
@@ -106,7 +106,7 @@ def _store(key: str, mod: IRModule, library: Library) -> None:
     calls = {name: call for name in graphs if isinstance(call := library[name], NativeGraph)}
     if len(calls) < len(graphs) or any(map(has_units, kernels.values())):
         return
-    plans = {name: each.plan for name, each in calls.items()}
+    plans = {name: graph.plan for name, graph in calls.items()}
     arrays = {id(data): data for plan in plans.values() for data in plan.constants}
     places = {number: str(at) for at, number in enumerate(arrays)}
     origins = _Origins(mod, after)
@@ -119,7 +119,7 @@ def _store(key: str, mod: IRModule, library: Library) -> None:
             about = {**signature_record(func), "plan": plan_record(plans[name], places)}
             functions.append({"name": name, "symbol": symbols[name], **about})
         elif isinstance(func, PrimFunc):
-            parameters = [list(each) for each in parameters_of(func)]
+            parameters = [list(parameter) for parameter in parameters_of(func)]
             functions.append({"name": name, "symbol": symbols[name], "parameters": parameters})
     record = {
         "functions": functions,
@@ -139,13 +139,13 @@ class _Origins:
     """Where the constants of a library come from."""
 
     def __init__(self, before: IRModule, after: IRModule):
-        self.numbers = {id(each.data): at for at, each in enumerate(constants_of(before))}
-        self.nodes = {id(each.data): each for each in constants_of(after)}
+        self.numbers = {id(constant.data): at for at, constant in enumerate(constants_of(before))}
+        self.nodes = {id(constant.data): constant for constant in constants_of(after)}
         self.written = bytearray()
 
     def record(self, data: np.ndarray) -> list[Any]:
-        """[number of the module's constant, copies of copies of it], or [dtype, shape] of one that
-        is written down, in this order.
+        """[number of the module's constant, its successive copies], or [dtype, shape] of one that
+        is written out, in this order.
         """
         node, copies = self.nodes.get(id(data)), list[Copy]()
         while node is not None and node in ORIGINS:
@@ -167,7 +167,7 @@ def _from_entry(
         return None
     record, written = entry
     try:
-        codes = [load_entry(each) for each in record["code"]]
+        codes = [load_entry(name) for name in record["code"]]
         arrays = dict(enumerate(_arrays(record["constants"], mod, written)))
         return _library(record, [c[1] for c in codes if c], len(codes), arrays, target, build)
     except FAULTS:
@@ -184,21 +184,21 @@ def _library(
 ) -> Library:
     if len(codes) != count or not record["functions"]:
         raise KeyError("code is missing")
-    exports = [each["symbol"] for each in record["functions"]]
+    exports = [func["symbol"] for func in record["functions"]]
     imports = symbols() if record["threads"] else {}
     native = link(codes, exports, imports)
     named = {str(at): data for at, data in arrays.items()}
-    functions = {each["name"]: restored(each, native, named, {}) for each in record["functions"]}
+    functions = {func["name"]: restored(func, native, named, {}) for func in record["functions"]}
     texts = ("llvm", "asm", *(("c",) if C_TEXTS.is_filled else ()))
     return Library(IRModule(), target, functions, dict.fromkeys(texts, str)).read_from(build)
 
 
 def _arrays(records: list[Any], mod: IRModule, written: bytes) -> Iterator[np.ndarray]:
     """The constants, read-only."""
-    own, start = constants_of(mod), 0
+    given, start = constants_of(mod), 0
     for first, rest in records:
         if isinstance(first, int):
-            data = own[first].data
+            data = given[first].data
             for copy in rest:
                 data = copied(data, copy_from(copy))
         else:

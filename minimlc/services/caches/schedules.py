@@ -1,7 +1,7 @@
 """Functions that instances of one library have in common: scheduled and packed once.
 
-For pipelines and targets without stubs. The same function for another instance is the very same
-one, so nothing is proved of it again.
+For pipelines and targets without stubs. An equal function of another instance becomes the same
+object, so nothing is proved of it again.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -15,12 +15,12 @@ from minimlc.loops.values.node import Node, nodes_of, structural_hash, walk
 from minimlc.services.passes.pack_constants import Packs, pack_constants
 
 MOST = 512
-"""Functions of which is known what became of them."""
+"""The most functions whose schedules are remembered."""
 
 
 class Schedules:
-    """What became of functions, by all that decides it: what they do, the names in them, and which
-    arguments are constants.
+    """Scheduled and packed functions, by all that decides them: what the functions do, the names in
+    them, and which arguments are constants.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ def _key(func: PrimFunc) -> Hashable:
 
 
 def _constants(graphs: Mapping[str, Node]) -> dict[str, frozenset[frozenset[int]]]:
-    """At which places the calls of each function have constants."""
+    """The places of constants among the arguments of each function's calls."""
     places: dict[str, frozenset[frozenset[int]]] = {}
     for call in [call for graph in graphs.values() for call in nodes_of(graph, Call)]:
         if call.op == "call_tir":
-            own = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
-            places[call.callee] = places.get(call.callee, frozenset()) | {own}
+            found = frozenset(at for at, arg in enumerate(call.args) if isinstance(arg, Constant))
+            places[call.callee] = places.get(call.callee, frozenset()) | {found}
     return places

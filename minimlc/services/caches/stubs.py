@@ -2,8 +2,8 @@
 no recipe looks at it and nothing is proved again.
 
 An entry's name is made from the function before it has a schedule, from which of its arguments are
-constants, and from the target. It says how constants are copied ahead, which results may be written
-over arguments, and which code it became.
+constants, and from the target. It has the copies of constants made ahead, the results that may be
+written over arguments, and the names of its code.
 """
 
 import json
@@ -38,8 +38,8 @@ Linked = Callable[[IRModule, Jobs | None], Library]
 def with_stubs(
     mod: IRModule, target: Target, steps: Sequence[Pass], link: Linked, entries: Entries
 ) -> Library:
-    """The library of a module by the passes `steps`, of which functions that `entries` have are
-    left out from schedules on.
+    """The library of a module by the passes `steps`; functions that `entries` have skip the passes
+    from schedules on.
     """
     joins = [at for at, step in enumerate(steps) if step is fuse_tir]
     first = next(at for at, step in enumerate(steps) if _schedules(step))
@@ -104,8 +104,8 @@ def _constants(call: Call) -> frozenset[int]:
 
 
 def _stub(func: Any, key: str, entries: Entries) -> PrimFunc | None:
-    """What stands for a function that the cache has: it stores to the same parameters, and nothing
-    else is said of it.
+    """The stub for a function that the cache has, which only stores to the same parameters; None
+    where there is no sound entry.
     """
     entry = entries.load(key)
     if entry is None or any(0 in param.shape for param in func.params):
@@ -115,7 +115,7 @@ def _stub(func: Any, key: str, entries: Entries) -> PrimFunc | None:
         written = [func.params[at] for at in entry[0]["written"]]
     except FAULTS:
         return None
-    body = seq([store(each, (0,) * len(each.shape), 0) for each in written])
+    body = seq([store(param, (0,) * len(param.shape), 0) for param in written])
     attrs = (*func.attrs, ("scheduled", True), ("stub", key))
     stub = replace(func, allocs=(), body=body, attrs=attrs)
     READY[stub] = ready
@@ -126,7 +126,7 @@ def _ready_from(record: Mapping[str, Any]) -> Ready:
     copies = [(int(at), str(name), copy_from(copy)) for at, name, copy in record["copies"]]
     shares = frozenset([(int(a), int(b)) for a, b in record["shares"]])
     codes = {key == "in place": (str(a), str(b)) for key, (a, b) in record["codes"].items()}
-    parts = [tuple([int(start) for start in record[each]]) for each in ("views", "joined")]
+    parts = [tuple([int(start) for start in record[key]]) for key in ("views", "joined")]
     return Ready(tuple(copies), shares, codes, bool(record["threaded"]), *parts)
 
 

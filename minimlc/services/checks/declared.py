@@ -1,4 +1,4 @@
-"""What an author declares that a block reads and writes, compared with what it does."""
+"""The declared reads and writes of a block, compared with its accesses."""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,7 +20,7 @@ def check_declared(
 ) -> None:
     """Compare what an author declared with what the block does; `VerifyError` where it is less.
 
-    Both may use the variables `around` the block; each is less than its number. A region may be
+    Both may use the variables `around` the block, given with their extents. A region may be
     declared over the loops or over the block's own iters.
     """
     ranges = Ranges({**around, **{it.var: it.extent for it in block.iters}})

@@ -2,7 +2,7 @@
 
 `sch.split("i", [None, 4])` on a line of its own is how schedules that change are written. CPython
 compiles such a line to a call and an instruction that throws the result away; so the caller's code
-tells it from all that is kept, passed on, returned, displayed or measured.
+shows whether the result is kept, passed on, returned, displayed or measured instead.
 """
 
 import dis
@@ -23,7 +23,7 @@ TIMED = ("<timeit-src>", "<magic-timeit>")
 
 
 def warn_if_dropped(method: str, call: str, caller: FrameType) -> None:
-    """Warn where the line that `caller` is at throws away what `method`, just called there, gave.
+    """Warn where the current line of `caller` drops the result of `method`, just called there.
 
     `call` is the call as text.
     """
@@ -40,7 +40,7 @@ def warn_if_dropped(method: str, call: str, caller: FrameType) -> None:
 
 
 def _around(instructions: bytes, at: int) -> tuple[int, int]:
-    """Where the instruction begins that this place, maybe in its cache, is of; and the next one."""
+    """The starts of the instruction at this place, maybe in its cache, and of the next one."""
     after = at + WIDTH
     while instructions[after] == CACHE:
         after += WIDTH
@@ -50,9 +50,9 @@ def _around(instructions: bytes, at: int) -> tuple[int, int]:
 
 
 def _is_call_of(method: str, code: CodeType, at: int) -> bool:
-    """Whether that call is one of `....method(...)` itself: `map` calls it from C code as well."""
+    """Whether the call there is `....method(...)` itself: `map` calls it from C code as well."""
     starts = {}
-    for each in dis.get_instructions(code):
-        place = each.positions and (each.positions.lineno, each.positions.col_offset)
-        starts[each.offset] = (place, each.argval)
+    for op in dis.get_instructions(code):
+        place = op.positions and (op.positions.lineno, op.positions.col_offset)
+        starts[op.offset] = (place, op.argval)
     return at in starts and (starts[at][0], method) in starts.values()

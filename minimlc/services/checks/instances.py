@@ -1,4 +1,4 @@
-"""Single instances of accesses: the element of one, and those that may touch an element before.
+"""Single instances of accesses, and the instances of writes that may touch an element before them.
 
 That there is none is proven of all instances; only a few are tried.
 """
@@ -99,12 +99,12 @@ def _is_solvable(item: Access, element: Element) -> bool:
 
 
 def are_at(elements: np.ndarray, element: Element) -> np.ndarray:
-    """Which rows are that element."""
+    """Which rows equal that element."""
     return (elements == np.array(element, np.int64)).all(axis=1)
 
 
 def written_before(write: Access, read: Access, scope: int, reads: Points) -> np.ndarray:
-    """At which points of a read a point of a write, of the first ones, has touched its element
+    """For each point of a read, whether one of the first points of a write touched its element
     before, in the same iteration of the outermost `scope` loops.
     """
     writes = points(write._replace(guards=_known_guards(write)), A_FEW)

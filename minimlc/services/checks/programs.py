@@ -1,4 +1,4 @@
-"""Programs of a grid, such as those of tile programs: nothing is promised about their order."""
+"""Programs of a grid, as in tile programs: nothing is promised about their order."""
 
 from weakref import WeakKeyDictionary
 
@@ -8,9 +8,9 @@ from minimlc.loops.proofs.access import accesses
 from minimlc.loops.proofs.legality import Carried, carried_dependence
 
 PROGRAMS = "programs"
-"""The annotation of a loop whose iterations are the programs of a grid, along the axis it says."""
+"""The annotation of a loop whose iterations are the programs of a grid, along the axis it names."""
 ATOMIC = "atomic"
-"""The annotation of a block that updates elements, each without a program in between."""
+"""The annotation of a block that updates elements atomically."""
 _RACES: WeakKeyDictionary[PrimFunc, Carried | None] = WeakKeyDictionary()
 
 
@@ -20,13 +20,13 @@ def programs_in(func: PrimFunc) -> list[For]:
 
 
 def is_atomic(block: Block | None) -> bool:
-    """Whether a block's updates are done one at a time."""
+    """Whether a block's updates are atomic."""
     return block is not None and ATOMIC in dict(block.annotations)
 
 
 def race_of(func: PrimFunc) -> Carried | None:
     """Two programs that race for an element of a parameter, with an example; None where none is
-    found. What data decide is left to those who run it.
+    found. Data-dependent races are left to whoever runs it.
     """
     if func not in _RACES:
         _RACES[func] = _race_in(func)
@@ -41,4 +41,4 @@ def _race_in(func: PrimFunc) -> Carried | None:
     plain = {item.buffer for item in items if not is_atomic(item.block)}
     items = [item for item in items if item.buffer in plain]
     found = (carried_dependence(loop, items) for loop in loops)
-    return next((each for each in found if each is not None and each.witness is not None), None)
+    return next((race for race in found if race is not None and race.witness is not None), None)

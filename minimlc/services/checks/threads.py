@@ -1,4 +1,4 @@
-"""Axes of a GPU's grid in a nest: where one may be bound, and what the threads of a block share."""
+"""Axes of a GPU's grid in a nest: where one may be bound, and work that a block's threads share."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,14 +9,14 @@ from minimlc.loops.proofs.arith import has_loads, key, variables
 from minimlc.loops.values.node import walk
 
 SWIZZLED = "shared.swizzled"
-"""Rows of 128 bytes: in each of eight their pieces of 16 bytes are in another order, so that those
-of a column are in different banks.
+"""A scope of 128-byte rows: in each of eight rows the 16-byte pieces are in another order, so that
+the pieces of a column are in different banks.
 """
 
 
 def axis_conflict(func: PrimFunc) -> tuple[For, str] | None:
     """A loop bound to a GPU axis that a loop around it is bound to as well, or that has another
-    size elsewhere in the same nest, and what is wrong with it; None where there is none.
+    size elsewhere in the same nest, and the error; None where there is none.
 
     An axis of threads may be nested in itself where the threads do together what each would do.
     """
@@ -51,10 +51,10 @@ def _apart(nest: For, items: Sequence[Access]) -> str:
     threads = _outside(around[: around.index(nest) + 1])
     if not nest.thread.startswith(THREAD):
         return "its iterations run there already"
-    own = {loop.var for loop in threads}
-    if own & {part for part in walk(nest) if isinstance(part, Var)}:
+    indices = {loop.var for loop in threads}
+    if indices & {part for part in walk(nest) if isinstance(part, Var)}:
         return f"what {nest.var.name} runs is not the same for all threads"
-    if not _all_come(threads[0].body, nest, own):
+    if not _all_come(threads[0].body, nest, indices):
         return f"whether a thread comes to {nest.var.name} is not the same for all"
     inside = [item for item in items if threads[0] in item.loops]
     written = {item.buffer for item in inside if item.is_write}
@@ -96,5 +96,5 @@ def _all_come(stmt: Stmt, nest: For, threads: set[Var]) -> bool:
             return _all_come(stmt.body, nest, threads)
         case Alloc():
             return _all_come(stmt.body, nest, threads)
-        case _:  # other nodes: a block's iters may tell threads apart, a condition does
+        case _:  # other nodes: a block's iters may differ between threads, a condition does
             return False

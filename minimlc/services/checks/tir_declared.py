@@ -34,7 +34,7 @@ def _region(reader: Loops, node: ast.expr) -> Region:
 
 
 def check_regions(reader: Loops, call: ast.Call, block: Block, header: Header) -> None:
-    """Refuse a block that reads or writes more than its header says."""
+    """Refuse a block that reads or writes more than its header declares."""
     declared = header.parts.get("T.reads"), header.parts.get("T.writes")
     if declared != (None, None) and not reader.declared:  # of sizes nothing is known here
         reader.guard(call, check_declared, block, *declared, reader.sizes)

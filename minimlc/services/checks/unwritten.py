@@ -22,7 +22,7 @@ from minimlc.loops.values.errors import VerifyError
 from minimlc.services.checks.instances import are_at, narrowed, reaching, written_before
 
 MOST_TRIED = 8
-"""The most iterations of one read that are examined, of those that may find nothing written."""
+"""The most iterations of one read that are examined because they may find nothing written."""
 
 MOST_STEPS = 128
 """The most reads examined, in all, to see what becomes of unwritten values."""
@@ -45,10 +45,10 @@ def _scopes(func: PrimFunc) -> dict[Buffer, int]:
 
 
 class _Search:
-    """Looks for an iteration of a read that surely finds nothing written, and for what comes of it.
+    """Looks for an iteration of a read that surely finds nothing written, and for a use of it.
 
-    Trying a few iterations finds it; that no write can have come before, and that nothing else can
-    have been written to what was computed of it, is proven of all writes.
+    Trying a few iterations finds it; that no write can have come before, and that no other
+    write can have replaced the values computed from it, is proven of all writes.
     """
 
     def __init__(self, func: PrimFunc, scopes: Mapping[Buffer, int]):
@@ -68,8 +68,8 @@ class _Search:
                 pending.append(item)
 
     def _group(self, write: Access, reads: list[Access]) -> None:
-        """Note a write, which reads its value is made of, and whether its own element is among
-        them in each instance: then it leaves unwritten what is unwritten.
+        """Note a write, the reads of its value, and whether its own element is among them in each
+        instance: then an unwritten element stays unwritten.
         """
         if write.buffer in self.scopes:
             self.writes[write.buffer].append(write)
@@ -105,8 +105,8 @@ class _Search:
         raise fault.error(store.buffer, element_at(store, use[1]), VerifyError)
 
     def _candidates(self, read: Access) -> Iterator[Values]:
-        """Iterations of a read that may find nothing written: some that a look at the first
-        iterations of everything shows, then where its loops begin and end.
+        """Iterations of a read that may find nothing written: some found among the first
+        iterations of all accesses, then those where its loops begin and end.
         """
         tried = points(read, A_FEW)
         if tried is None:
@@ -136,8 +136,8 @@ class _Search:
         self, write: Access, read: Access, at: Values, element: Element
     ) -> Iterator[list[Values] | None]:
         """The instances of a write that may touch an element before a read in iteration `at` does:
-        those behind in each of the loops that they share, then those of the same iteration. None
-        for such as are too many, or depend on data.
+        in earlier iterations of each shared loop, then in the same iteration. None where they are
+        too many, or depend on data.
         """
         fixed: dict[Var, int] = {}
         for depth, loop in enumerate(shared_loops(write, read)):
@@ -148,7 +148,7 @@ class _Search:
             yield reaching(write, fixed, None, element)
 
     def _use(self, read: Access, at: Values) -> tuple[Access, Values] | None:
-        """Where an unwritten value is used: the read itself, or one of what is computed of it."""
+        """Where an unwritten value is used: the read itself, or the read of a dependent value."""
         store = self.stores.get(read.order)
         if store is None or store.buffer not in self.scopes:
             return read, at

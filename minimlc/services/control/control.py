@@ -1,4 +1,4 @@
-"""Conditions and loops of graph functions: what they pass on, what they give, what they do.
+"""Conditions and loops of graph functions: their arguments, result types and values.
 
 `R.cond(p, "then", "otherwise", (x, y))` gives then(x, y) if p holds, else otherwise(x, y).
 
@@ -39,7 +39,7 @@ def whole(values: Sequence[Any], tuple_of: Callable[[Any], Any] = tuple) -> Any:
 
 
 def passed(call: Call, key: str) -> list[Type]:
-    """The types of what a joint passes to the function that its attribute `key` names."""
+    """The types that a joint passes to the function that its attribute `key` names."""
     kinds = [arg.type for arg in call.args]
     match call.op:
         case "cond":
@@ -60,7 +60,7 @@ def _row(kind: Type) -> Type:
 
 
 def steps(call: Call) -> Any:
-    """How often the body of a scan runs: the first size of all that it takes apart."""
+    """The number of steps of a scan: the first size of all tensors that it takes apart."""
     rows = [kind for kind in parts(call.args[1].type) if isinstance(kind, TensorType)]
     counts = [kind.shape[0] for kind in rows if kind.ndim]
     if not counts or any(count != counts[0] for count in counts):
@@ -69,7 +69,7 @@ def steps(call: Call) -> Any:
 
 
 def result_type(call: Call, results: Mapping[str, Type]) -> Type:
-    """The type that a condition or loop has, by what its functions give (by attribute).
+    """The type of a condition or loop, from the result types of its functions, by attribute.
 
     `CompileError` E228 where these do not fit each other and what is passed.
     """
@@ -107,30 +107,30 @@ def _refuse(why: str) -> NoReturn:
 
 
 def cond(condition: Any, then: Run, otherwise: Run, *values: Any) -> Any:
-    """What one of two functions gives."""
+    """The result of one of two functions."""
     return (then if condition else otherwise)(*values)
 
 
 def while_loop(condition: Run, body: Run, state: Any, rest: Any = ()) -> Any:
-    """The state after so many steps that the condition does not hold."""
-    values, others = _each(state), _each(rest)
+    """The first state for which the condition does not hold."""
+    values, others = _as_tuple(state), _as_tuple(rest)
     while condition(*values, *others):
-        values = _each(body(*values, *others))
+        values = _as_tuple(body(*values, *others))
     return whole(values)
 
 
 def scan(body: Run, state: Any, rows: Any, rest: Any, collected: Sequence[np.ndarray]) -> Any:
-    """The state after a step for each row, and what the steps gave: `collected` is its memory."""
-    values, sources, others = _each(state), _each(rows), _each(rest)
+    """The state after a step for each row, and the steps' results, in the memory `collected`."""
+    values, sources, others = _as_tuple(state), _as_tuple(rows), _as_tuple(rest)
     for number in range(len(sources[0])):
-        given = _each(body(*values, *[source[number, ...] for source in sources], *others))
+        given = _as_tuple(body(*values, *[source[number, ...] for source in sources], *others))
         values = given[: len(values)]
         for memory, value in zip(collected, given[len(values) :], strict=True):
             memory[number] = value
     return whole((*values, *collected))
 
 
-def _each(value: Any) -> tuple[Any, ...]:
+def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 

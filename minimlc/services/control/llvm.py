@@ -30,7 +30,7 @@ end:
 
 class Callee(NamedTuple):
     """A graph function's entry point: its symbol, where its constants begin in the caller's table,
-    and for each result what it is: the `number`-th "output", "input" or "constant".
+    and the origin of each result: the `number`-th "output", "input" or "constant".
     """
 
     symbol: str
@@ -101,19 +101,19 @@ class Writer:
     ) -> None:
         """Call an entry point, with memory for each of its results."""
         table = self.value("t", f"getelementptr inbounds ptr, ptr %table, i64 {callee.table}")
-        own: dict[int, str] = {}
+        memory: dict[int, str] = {}
         for (kind, number), output in zip(callee.results, outputs, strict=True):
             if kind == "output":
-                own.setdefault(number, output)
-        passed = [*inputs, *[own[number] for number in sorted(own)], table, arena]
-        listed = ", ".join(f"ptr {each}" for each in [*passed, *(["%error"] if self.check else [])])
+                memory.setdefault(number, output)
+        passed = [*inputs, *[memory[number] for number in sorted(memory)], table, arena]
+        listed = ", ".join(f"ptr {name}" for name in [*passed, *(["%error"] if self.check else [])])
         status = self.value("s", f"call i32 @{callee.symbol}({listed})")
         stop, go = self.name("stop"), self.name("go")
         self.branch(self.value("f", f"icmp ne i32 {status}, 0"), stop, go)
         self.line(f"ret i32 {status}")
         self.lines.append(f"{go}:")
         for (kind, number), output, size in zip(callee.results, outputs, sizes, strict=True):
-            source = own[number] if kind == "output" else ""
+            source = memory[number] if kind == "output" else ""
             if kind == "input":
                 source = inputs[number]
             if kind == "constant":
@@ -169,7 +169,7 @@ class Writer:
         self, item: Control, inputs: list[str], outputs: list[str], scratch: list[str]
     ) -> None:
         (arena, word, *new), last = scratch, item.state + item.rows
-        head, again, end = (self.name(each) for each in ("head", "again", "end"))
+        head, again, end = (self.name(label) for label in ("head", "again", "end"))
         state = self.start(item, inputs, outputs)
         self.line(f"store i64 0, ptr {word}, align 8")
         self.label(head)

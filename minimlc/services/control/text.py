@@ -20,7 +20,7 @@ from minimlc.services.control.control import passed, result_type, whole
     role="value",
 )
 def _control(reader: Values, node: ast.Call, out: ast.expr | None, **bound: Any) -> Call:
-    """A condition or loop of other functions; their result types give its own."""
+    """A condition or loop of other functions; their result types determine its type."""
     op = reader.called(node)[2:]
     names = {key: callee_of(reader, bound[key]) for key in CALLEES[op]}
     args: list[Expr] = []
@@ -61,17 +61,17 @@ def _cond(condition: Any, then: str, otherwise: str, args: Any, out: Any) -> Cal
 
 def _while_loop(condition: str, body: str, state: Any, rest: Any = (), out: Any = None) -> Call:
     """`R.while_loop("condition", "body", (i, x), (w,), out)`: the state after the loop."""
-    args = tuple([Tuple(_values(each)) for each in (state, rest)])
+    args = tuple([Tuple(_values(part)) for part in (state, rest)])
     names = (("condition", str(condition)), ("body", str(body)))
     kind = whole([value.type for value in args[0].fields], TupleType) if out is None else out
     return Call("while_loop", args, names, as_type(kind))
 
 
 def _scan(body: str, state: Any, rows: Any, rest: Any = (), *, out: Any) -> Call:
-    """`R.scan("body", (h,), (x,), (w,), out=...)`: the state, and what the steps gave."""
-    args = tuple([Tuple(_values(each)) for each in (state, rows, rest)])
+    """`R.scan("body", (h,), (x,), (w,), out=...)`: the state, and the steps' results."""
+    args = tuple([Tuple(_values(part)) for part in (state, rows, rest)])
     return Call("scan", args, (("body", str(body)),), as_type(out))
 
 
 CONTROLS = {"cond": _cond, "while_loop": _while_loop, "scan": _scan}
-"""What Python sees of them."""
+"""Conditions and loops of `R` in plain Python."""

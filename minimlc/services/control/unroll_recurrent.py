@@ -25,7 +25,7 @@ def unroll_recurrent(mod: IRModule) -> IRModule:
 class _Unrolled(Mutator):
     def visit_Call(self, call: Call) -> Expr:
         if call.op not in RECURRENT or size_names(*[arg.type for arg in call.args]):
-            return call  # how many steps there are, an instance says
+            return call  # only an instance has a number of steps
         dtype, cast = call.args[0].dtype, OPS["cast"]
         args = [cast(a, dtype="float32") for a in call.args] if dtype in HALF else call.args
         results = OPS[call.op].formula(*args, **dict(call.attrs))

@@ -24,13 +24,13 @@ ELEMENTS = 200_000
 """The most elements that the arrays of a function may have in all, to be compared."""
 KINDS = ("ordinary", "special", "positive", "large")
 TOLERANCE = {"float64": 1e-12, "float32": 3e-5, "float16": 1.6e-2, "bfloat16": 6e-2}
-"""What another order of a sum may change, relative to the largest element of the result."""
+"""The error that reordering a sum may cause, relative to the largest element of the result."""
 
 Arrays = list[np.ndarray]
 
 
 class Trial(NamedTuple):
-    """A function's arguments and what it makes of them."""
+    """A function's arguments, and the same arrays after a run."""
 
     arguments: Arrays
     results: Arrays
@@ -40,7 +40,7 @@ _TRIALS: WeakKeyDictionary[PrimFunc, dict[str, Trial | None]] = WeakKeyDictionar
 
 
 def cost(func: PrimFunc) -> int:
-    """How many accesses a run makes; beyond `BUDGET` where the arrays are too large as well."""
+    """The number of accesses of a run; beyond `BUDGET` where the arrays are too large as well."""
     elements = sum(int(np.prod(b.shape, dtype=object)) for b in (*func.params, *func.allocs))
     total = BUDGET + 1 if elements > ELEMENTS else 0
     for item in accesses(func):
@@ -112,7 +112,7 @@ def _compare(old: PrimFunc, new: PrimFunc, trial: Trial, exact: bool) -> str:
 
 
 def brief(error: CompileError) -> str:
-    """What an error says, less the place: its reason and its example."""
+    """The text of an error without the place: its reason and its example."""
     text = f"{error.code}: {error.why}" if error.code else error.why
     return f"{text}; {error.example}" if error.example else text
 
@@ -178,7 +178,7 @@ def _shrinks(a: np.ndarray, b: np.ndarray, wide_a: np.ndarray, wide_b: np.ndarra
 
 
 class _Widen(Mutator):
-    """Every float as float64."""
+    """Replaces every float dtype by float64."""
 
     def visit_Const(self, item: Const) -> Const:
         return Const(item.value, "float64") if is_float(item.dtype) else item
@@ -243,13 +243,13 @@ def _integers(random: np.random.Generator, param: Buffer, kind: str) -> np.ndarr
 
 
 def _takes_nan(func: PrimFunc) -> bool:
-    """NaN compares with nothing: a reduction by comparisons has no order that it agrees with."""
+    """Whether inputs may hold NaN: not where a reduction compares, as NaN is not ordered."""
     reductions = [b for b in blocks_in(func.body) if any(it.kind == "R" for it in b.iters)]
     return all(reducer_of(block) is not None for block in reductions)
 
 
 def _index_limits(func: PrimFunc) -> dict[Buffer, int]:
-    """The parameters whose elements are indices, and what they must stay below."""
+    """The parameters whose elements are indices, and the limits that they must stay below."""
     limits: dict[Buffer, int] = {}
     for part in walk(func.body):
         if not isinstance(part, Load | Store):

@@ -175,7 +175,7 @@ class _Attempt:
         return self.fail(f"{_short(pattern)} is wanted, {_short(program)} is there")
 
     def either(self, pattern: Binary, program: Binary) -> bool:
-        """The operands of a commutative operator, in either order."""
+        """Whether the operands of a commutative operator fit in either order."""
         self.progress += 1
         operands, progress = dict(self.operands), self.progress
         for a, b in ((program.a, program.b), (program.b, program.a)):
@@ -185,7 +185,7 @@ class _Attempt:
         return False
 
     def in_order(self, pattern: Binary, program: Binary) -> bool:
-        """The operands in their order; it is said where only the other one fits."""
+        """Whether the operands fit in their order; an error where only the other order fits."""
         operands, progress = dict(self.operands), self.progress + 1
         self.progress = progress
         if self.expr(pattern.a, program.a) and self.expr(pattern.b, program.b):
@@ -198,7 +198,7 @@ class _Attempt:
         return False
 
     def access(self, pattern: Load | Store, program: Load | Store) -> bool:
-        """A parameter's element is the buffer's at a constant distance."""
+        """Whether a parameter's element is the buffer's at a constant distance."""
         param, buffer = pattern.buffer, program.buffer
         if param.dtype != buffer.dtype:
             why = f"{param.name} holds {param.dtype}, {buffer.name} {buffer.dtype}"
@@ -222,7 +222,7 @@ class _Attempt:
         self, pattern: Sequence[Expr], buffer: Buffer, program: Sequence[Expr]
     ) -> Operand | None:
         """The dimensions in which the element moves as the parameter's does, the last ones first,
-        and what is constant meanwhile.
+        and the constant base.
         """
         for dims in reversed(list(combinations(range(len(program)), len(pattern)))):
             base = list(program)
@@ -235,7 +235,7 @@ class _Attempt:
 
 
 SIGNED = ("min", "max")
-"""What may tell 0.0 from -0.0 by the order of its operands."""
+"""Operators that may give 0.0 or -0.0 by the order of their operands."""
 
 
 def _equal(a: Expr, b: Expr) -> bool:
@@ -243,7 +243,7 @@ def _equal(a: Expr, b: Expr) -> bool:
 
 
 def _commutes(item: Binary) -> bool:
-    """Whether the operands may be exchanged; `max` and `min` of floats tell 0.0 from -0.0."""
+    """Whether the operands may be exchanged; `max` and `min` of floats may give another zero."""
     if item.op in SIGNED:
         return not is_float(item.dtype)
     return item.op in ("+", "*", "&", "|", "^", "==", "!=")

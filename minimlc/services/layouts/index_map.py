@@ -113,7 +113,7 @@ class IndexMap:
         self, extents: Sequence[int], at: Sequence[Expr], shape: Sequence[int]
     ) -> tuple[tuple[Expr, ...], list[Expr]] | None:
         """The inputs whose outputs are `at`, which are less than `shape`, and the conditions on
-        `at` that there are such inputs within `extents`; None where no way back is found.
+        `at` for such inputs to lie within `extents`; None where no way back is found.
         """
         back = self.inverse(extents)
         if back is None:
@@ -121,7 +121,7 @@ class IndexMap:
         values = back(at)
         parts = [Binary(">=", value, index(0)) for value in values]
         parts += [Binary("<", v, index(size)) for v, size in zip(values, extents, strict=True)]
-        parts += [Binary("==", out, own) for out, own in zip(self(values), at, strict=True)]
+        parts += [Binary("==", out, given) for out, given in zip(self(values), at, strict=True)]
         ranges = Ranges({v: size for v, size in zip(at, shape, strict=True) if isinstance(v, Var)})
         return values, [part for p in parts if not ranges.prove(part := simplify(p, ranges))]
 
@@ -186,7 +186,7 @@ def _read_back(
             read = _read_digits(*equation, known)
             if read is not None:
                 known.update({d: value for d, value in read.items() if d not in known})
-                pending = [each for each in pending if each is not equation]
+                pending = [other for other in pending if other is not equation]
                 progress = True
     values: dict[Var, Expr] = {}
     for var in map_.inputs:
@@ -281,7 +281,7 @@ def _from_callable(function: Callable[..., Any]) -> IndexMap:
 
 
 def _checked(inputs: tuple[Var, ...], parts: Iterable[Any]) -> IndexMap:
-    """The map of a function's result; by way of its text, so that both are one thing."""
+    """The map of a function's result, parsed from its text, so that both are one object."""
     outputs = []
     for part in parts:
         if isinstance(part, bool) or not isinstance(part, Expr | int | np.integer):
@@ -313,13 +313,13 @@ class _Parser:
         return IndexMap(tuple(self.inputs.values()), tuple(outputs))
 
     def error(self, why: str, column: int, width: int, hint: str = EXAMPLE) -> ScheduleError:
-        """What is wrong, with the place in the text marked."""
+        """The error, with the place in the text marked."""
         marks = " " * column + "^" * max(1, width)
         shown = f"{self.text}\n{marks}" if len(self.text) < 200 else ""
         return ScheduleError(why, code="E145", excerpt=shown, hint=hint)
 
     def error_at(self, item: ast.expr, why: str, hint: str = EXAMPLE) -> ScheduleError:
-        """What is wrong with a part of the outputs."""
+        """The error in a part of the outputs."""
         width = (item.end_col_offset or 0) - item.col_offset
         return self.error(why, self.offset + item.col_offset, width, hint)
 

@@ -37,12 +37,12 @@ SMALL = 2**16
 
 @primitive(keeps_order=True)
 def set_scope(func: PrimFunc, block: str, buffer: str, scope: str) -> PrimFunc:
-    """Say where a buffer that a block writes should live.
+    """Set the memory scope of a buffer that a block writes.
 
         Y = alloc(n)               -->        Y = alloc(n, scope="local")
         Y[i] = f(i)                           Y[i] = f(i)
 
-    Legal for the function's own buffers: a scope has no meaning of its own, it is a wish to the
+    Legal for the function's own buffers: a scope does not change results, it is a wish to the
     target. Only what threads fetch together stays in memory that they share.
     """
     check_scope(scope)
@@ -64,10 +64,10 @@ def transform_layout(
         B[i, j] = f(i, j)                     B[i // 4, j, i % 4] = f(i, j)
 
     Legal for the function's own buffers where the map is one-to-one on the buffer's indices. Its
-    new shape is the smallest that holds them all; what else that holds is never read, for every
-    access goes through the map. With `pad_value`, a block `B_pad` before the writing one stores
-    that there: a number, or what a map of the new indices gives. The loops stay as they are:
-    `transform_block_layout` turns those of the writing block the same way.
+    new shape is the smallest that holds them all; its other elements are never read, as every
+    access goes through the map. With `pad_value`, a block `B_pad` before the writing one fills
+    these: with a number, or the output of a map of the new indices. The loops stay as they are:
+    `transform_block_layout` turns the loops of the writing block the same way.
     """
     # NB: in TVM, a parameter's layout changes too, and the pass behind the caller's back is asked
     # to follow; pad values are written by the writing block itself.
@@ -115,7 +115,7 @@ def _padded(
 def _filling(
     value: int | float | str | Callable[..., Any], indices: Sequence[Var], dtype: str
 ) -> Expr:
-    """What fills a place: a number, or what a map says of the indices there."""
+    """The value for a place: a number, or the output of a map for the indices there."""
     if isinstance(value, int | float):
         return as_expr(value, dtype)
     map_ = IndexMap.of(value)
@@ -172,9 +172,9 @@ def _padded_rows(shape: tuple[int, ...], axis: int, stride: int) -> IndexMap:
 def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
     """An allocation of `func` that the block writes."""
     stmt = find_block(func, block).stmt
-    own = find_buffer(func, buffer)
-    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is own]
-    if own in func.params:
+    found = find_buffer(func, buffer)
+    writers = [i.block for i in accesses(func) if i.is_write and i.buffer is found]
+    if found in func.params:
         copy = "cache_write" if stmt in writers else "cache_read"
         why = f"{buffer} is a parameter: its storage belongs to the caller"
         hint = f'sch.{copy}("{block}", "{buffer}") first: the copy is ours'
@@ -183,7 +183,7 @@ def own_buffer(func: PrimFunc, block: str, buffer: str) -> Buffer:
         names = dict.fromkeys(f'"{b.name}"' for b in writers if b is not None)
         hint = f"the block {' or '.join(names)} writes it" if names else ""
         refuse("E117", f'block "{block}" does not write {buffer}', at=stmt, hint=hint)
-    return own
+    return found
 
 
 def is_too_large(shape: Sequence[int], buffer: Buffer) -> bool:

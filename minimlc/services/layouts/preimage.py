@@ -14,11 +14,11 @@ from minimlc.services.layouts.index_map import IndexMap
 def preimage(
     iters: Mapping[Var, int], sides: Iterable[tuple[Expr, Side]], outer: Mapping[Var, int]
 ) -> Box:
-    """A box of the values of some iters, of the given extents, for which expressions over them are
-    in given sides: as many as are found, over the variables `outer`.
+    """A box, over the variables `outer`, that holds the values of some iters (with extents) at
+    which expressions over them lie in given sides; all values where no smaller box is found.
 
-    The expressions are read as a map, together with the digits of the iters that do not occur in
-    them, of which all values are taken; its inverse says where the iters are.
+    The expressions are read as a map, together with all values of the digits of the iters that do
+    not occur in them; the iters come from its inverse.
     """
     known: dict[Expr, Side] = {}
     for part, side in sides:

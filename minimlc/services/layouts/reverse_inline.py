@@ -83,9 +83,9 @@ def check_joined(
     *,
     covered: bool = False,
 ) -> None:
-    """Both blocks run for all values of their spatial iters, but those that stand `still`, whatever
-    conditions and extents (those of `loops` as well) say, and nothing comes between them. The
-    producer's condition does not count where all that is read is `covered`.
+    """Refuse unless both blocks run for all values of their spatial iters, except iters that stand
+    `still`, whatever the conditions and extents (of `loops`, too), and nothing comes between them.
+    The producer's condition does not count where all that is read is `covered`.
     """
     for side in (subject, source):
         place = side.place
@@ -98,8 +98,8 @@ def check_joined(
 
 
 def _still(subject: Producer, source: Producer, same: Mapping[Node, Node]) -> set[BlockIter]:
-    """The iters of both blocks that only loops around both of them choose, if each is what the
-    other block's iters say at the element: both blocks then are at the same ones in an iteration.
+    """The iters of both blocks that only loops around both of them choose, and that agree with the
+    other block's iters at the element: both blocks then are at the same ones in an iteration.
     """
     shared = {lp.var for lp in subject.place.loops if lp in source.place.loops}
     values: list[dict[Node, Node]]
@@ -128,12 +128,12 @@ def _is_covered(subject: Producer, source: Producer) -> bool:
 def _source(func: PrimFunc, subject: Producer) -> Producer:
     """The only block into which `subject`, its reader, can be inlined.
 
-    Of several that it reads, the one whose element it needs for each of its own, best without
+    Of several that it reads, the one that it reads element for element, preferably without
     arithmetic.
     """
     inputs = subject.inputs() & set(func.allocs)
-    maps = {each: at for each in inputs if (at := _element_for_element(subject, each))}
-    direct = {each for each, at in maps.items() if {*at.inputs} == {*at.outputs}}
+    maps = {buffer: at for buffer in inputs if (at := _element_for_element(subject, buffer))}
+    direct = {buffer for buffer, at in maps.items() if {*at.inputs} == {*at.outputs}}
     writers = _writers(subject, direct) or _writers(subject, maps) or _writers(subject, inputs)
     if len(writers) != 1:
         listed = ", ".join(sorted(writers)) or "none"
@@ -161,14 +161,14 @@ def _writers(subject: Producer, buffers: Collection[Buffer]) -> set[str]:
 def _element_for_element(subject: Producer, buffer: Buffer) -> IndexMap | None:
     """The one index by which a block reads a buffer, as a map of its iters; None if it has none."""
     loads = [n for n in walk(subject.block.body) if isinstance(n, Load) and n.buffer is buffer]
-    own = {it.var: it.extent for it in subject.block.iters}
+    extents = {it.var: it.extent for it in subject.block.iters}
     if len({tuple(map(key, load.indices)) for load in loads}) != 1:
         return None
-    layout = IndexMap(tuple(own), loads[0].indices)
-    if not all(variables(part) <= own.keys() for part in layout.outputs):
+    layout = IndexMap(tuple(extents), loads[0].indices)
+    if not all(variables(part) <= extents.keys() for part in layout.outputs):
         return None
     try:
-        return layout if layout.inverse([*own.values()]) is not None else None
+        return layout if layout.inverse([*extents.values()]) is not None else None
     except ScheduleError:
         return None  # it goes below 0, say
 

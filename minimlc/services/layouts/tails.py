@@ -1,4 +1,4 @@
-"""What an uneven split does with the iterations beyond the end: guard them, or let them run."""
+"""The iterations of an uneven split beyond the end: guarded, or run on larger buffers."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -32,7 +32,7 @@ class Padded(NamedTuple):
 
 
 def padded(func: PrimFunc, loop: For, extent: int, more: int) -> Padded:
-    """The body of a loop for `more` iterations, of which those from `extent` on have no meaning.
+    """The body of a loop for `more` iterations; the ones from `extent` on have no meaning.
 
     A block runs in them without a guard where that changes nothing anybody sees: what it writes is
     beyond the old end of own buffers, which grow, and what it reads there is used for nothing else.
@@ -134,7 +134,7 @@ def _depends_on_data(store: Store) -> bool:
 
 
 def _depends_on_place(store: Store, place: Var) -> bool:
-    """Whether `place` decides which side is taken, or what is divided by.
+    """Whether `place` decides which side is taken, or the value of a divisor.
 
     Beyond its old end a divisor may be 0, and a side may be taken that never was.
     """

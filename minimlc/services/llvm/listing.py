@@ -20,7 +20,7 @@ ARCHITECTURES = {
     "x86_64": ("sse2", "sse4.2", "avx", "avx2", "avx512f"),
     "aarch64": ("neon", "sve"),
 }
-"""LLVM's names of architectures, and features that tell them."""
+"""LLVM's names of architectures, and features that imply them."""
 
 LOCATION = re.compile(r",? !dbg !(?:DILocation\(line: (\d+), scope: !\d+\)|(\d+))")
 RECORD = re.compile(r"^!(\d+) = (?:distinct )?!DILocation\(line: (\d+)", re.M)
@@ -59,16 +59,16 @@ def listing(name: str, func: PrimFunc, machine: Machine, *, optimized: bool = Fa
 
 
 def architecture(machine: Machine) -> str:
-    """LLVM's name of a machine's architecture, told from its features; "" if they do not tell."""
+    """LLVM's name of a machine's architecture, implied by its features; "" if they imply none."""
     have = {feature[1:] for feature in machine.features.split(",") if feature.startswith("+")}
-    return next((a for a, telling in ARCHITECTURES.items() if have & set(telling)), "")
+    return next((a for a, features in ARCHITECTURES.items() if have & set(features)), "")
 
 
 def _target_machine(machine: Machine) -> llvm.TargetMachine:
     """LLVM's code generator for a Linux of the machine's architecture."""
     _prepare_all()
-    own = llvm.get_process_triple()
-    kind = architecture(machine) or own.partition("-")[0].replace("arm64", "aarch64")
+    host = llvm.get_process_triple()
+    kind = architecture(machine) or host.partition("-")[0].replace("arm64", "aarch64")
     try:
         target = llvm.Target.from_triple(f"{kind}-unknown-linux-gnu")
     except RuntimeError as error:
@@ -87,7 +87,7 @@ def _prepare_all() -> None:
 
 @functools.cache
 def _keep_gaps() -> None:
-    """From now on, code without a line says so, instead of going on with the line before."""
+    """From now on, mark code without a line, instead of going on with the line before."""
     llvm.set_option("minimlc", "--use-unknown-locations=Enable")
 
 
@@ -112,13 +112,13 @@ def _line_of(note: re.Match[str], lines: Mapping[int, int]) -> int:
 
 
 def _is_shown(name: str, function: str) -> bool:
-    """Whether code is a function's or a parallel loop's in it, and not what calls the latter."""
+    """Whether code is a function's or a parallel loop's in it, not the task that calls the loop."""
     in_loop = name.startswith(f"{function}.parallel") and not name.endswith(".task")
     return name == function or in_loop
 
 
 def _assembly_lines(text: str, function: str) -> Iterator[Line]:
-    """Labels and instructions; no directives, which speak to the assembler and the linker."""
+    """Labels and instructions; no directives, which are for the assembler and the linker."""
     inside, line = False, 0
     for full in text.split("\n"):
         code = full.split("\t#")[0].split("\t//")[0].rstrip()

@@ -23,7 +23,7 @@ MOST = 64
 
 
 def prefetch(writer: Expressions, program: PrimFunc, loop: For) -> None:
-    """Ask for the elements of the buffers that the notes of a program's loop name.
+    """Prefetch elements of the buffers that the annotations of a program's loop name.
 
     They are asked for when an iteration begins. A prefetch cannot fail or change a result,
     so the box of elements may reach beyond what guards let the iteration touch, and beyond
@@ -33,13 +33,13 @@ def prefetch(writer: Expressions, program: PrimFunc, loop: For) -> None:
     if not notes or not writer.plain:
         return
     # What has its storage inside of the loop is not there when an iteration begins.
-    own = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
+    inner = {part.buffer for part in walk(loop.body) if isinstance(part, Alloc)}
     items = [item for item in accesses(program) if loop in item.loops]
     for note in notes:
         name, ahead = note if isinstance(note, tuple) and len(note) == 2 else (note, None)
         touched: dict[Buffer, list[Access]] = {}
         for item in items:
-            if item.buffer.name == name and item.buffer not in own:
+            if item.buffer.name == name and item.buffer not in inner:
                 touched.setdefault(item.buffer, []).append(item)
         for buffer, uses in touched.items():
             _ask_for(writer, buffer, uses, loop, ahead)

@@ -62,7 +62,7 @@ class TensorBlocks:
 
     @property
     def tiles(self) -> dict[Buffer, int]:
-        """The first tile register of each buffer that lives in those."""
+        """The first tile register of each buffer that lives in tile registers."""
         checked = self.writer.sites is not None
         return {} if checked else tile_numbers(self.program, self.features)
 
@@ -81,7 +81,7 @@ class TensorBlocks:
         return True
 
     def leave(self) -> None:
-        """Write what comes before each of the function's returns."""
+        """Release the tile registers, before each of the function's returns."""
         if self.configured:
             release(self.writer.values.code)
 
@@ -96,10 +96,10 @@ class TensorBlocks:
 
 def instruction_for(block: Block, features: frozenset[str], tiled: frozenset[Buffer]) -> Use | None:
     """The machine's instruction for a tensorized block, if the block still is the intrinsic and
-    its operands lie as they have to: in tile registers those, and only those, that are to.
+    its operands lie as it needs them: in tile registers exactly its tile operands.
     """
     name = str(dict(block.annotations)[TENSOR])
-    known = [each for each in INSTRUCTIONS.get(name, ()) if each.features <= features]
+    known = [form for form in INSTRUCTIONS.get(name, ()) if form.features <= features]
     operands = operands_of(block) if known else None
     if operands is None:
         return None
@@ -147,7 +147,7 @@ def implementation(name: str) -> tuple[Statement, tuple[Buffer, ...]]:
 
 
 def _flat(stmt: Stmt) -> Statement | None:
-    """The nest of loops around one store; blocks in it only tell names."""
+    """The nest of loops around one store, without the blocks in it; None for anything else."""
     loops = []
     while isinstance(stmt, For | Block):
         loops += [stmt] if isinstance(stmt, For) else []

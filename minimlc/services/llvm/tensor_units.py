@@ -1,4 +1,4 @@
-"""What machines can do in one instruction: for each tensor intrinsic, its LLVM form and needs.
+"""Machine instructions for tensor intrinsics: the LLVM form of each, and the features it needs.
 
 An instruction is listed where its result is the implementation's, bit for bit. Those for 16-bit
 floats are not quite: they take the place of sums whose order is open anyway, and they count
@@ -15,7 +15,7 @@ from minimlc.loops.llvm.value import MEMORY, Code, Typed, Value, element_size
 
 
 class Fragment(NamedTuple):
-    """Where a parameter lies: its first element, and how many elements on the next one is.
+    """Where a parameter lies: its first element, and the strides in elements.
 
     In a tile register, `tile` is its number and there is no pointer.
     """
@@ -36,9 +36,9 @@ Strides = tuple[int | None, ...]
 
 
 class Instruction(NamedTuple):
-    """How a machine does what an intrinsic describes.
+    """A machine's instruction for an intrinsic.
 
-    `features` are LLVM's names of what it needs, `strides` the only layout of the operands that
+    `features` are LLVM's names of needed features, `strides` the only layout of the operands that
     it takes, in the order of the intrinsic's parameters (None for any). The parameters at the
     places `tiles` are in tile registers, all others in memory.
     """
@@ -87,10 +87,10 @@ def _moved(code: Code, pointer: str, count: int) -> str:
 
 
 TILES = 8
-"""So many tile registers there are."""
+"""The number of tile registers."""
 
 TILE_BYTES = 1024
-"""A tile register is 16 rows of 64 bytes."""
+"""Bytes of a tile register: 16 rows of 64."""
 
 _SHAPES = ", ".join(
     f"i8 {number}"
@@ -100,7 +100,7 @@ _SHAPES = ", ".join(
 
 
 def configure(code: Code) -> None:
-    """At a function's begin: all tile registers in their full size, for the running thread."""
+    """At a function's begin, set up all tile registers in full size for the running thread."""
     code.module.declarations["mlc.tiles"] = (
         f"@mlc.tiles = internal constant [64 x i8] [{_SHAPES}], align 64"
     )
@@ -109,13 +109,13 @@ def configure(code: Code) -> None:
 
 
 def release(code: Code) -> None:
-    """At a function's end: the tile registers are nobody's, so that threads switch fast again."""
+    """At a function's end, release the tile registers, so that threads switch fast again."""
     code.call("void", "llvm.x86.tilerelease")
 
 
 def _on_tiles(name: str, order: tuple[int, ...]) -> Emitter:
     """An instruction on tiles, whose operands are the intrinsic's parameters in this order. One
-    in memory is a pointer and how many bytes on the next row is.
+    in memory is a pointer and the bytes from row to row.
     """
 
     def operands(part: Fragment) -> list[Typed]:
@@ -133,7 +133,7 @@ def _on_tiles(name: str, order: tuple[int, ...]) -> Emitter:
 def _interleave(ops: Ops, parts: list[Fragment], shifted: bool = False) -> None:
     """A few rows of 16 elements become 16 groups, one of each row: shuffles, on any machine.
 
-    Bytes that are `shifted` become those of the other sign, 128 away: their first bit turns over.
+    Bytes that are `shifted` change signedness, 128 away: their first bit turns over.
     """
     (rows, groups), code = parts, ops.code
     depth = groups.strides[0]
@@ -175,7 +175,7 @@ def _side_by_side(depth: int, shifted: bool = False) -> tuple[Instruction, ...]:
 
 
 def _sums(products: int, features: str, emit: Emitter) -> Instruction:
-    """An instruction for 16 sums of some products; all operands lie in one piece."""
+    """An instruction for 16 sums of some products; all operands are contiguous."""
     return Instruction(frozenset(features.split()), ((1,), (products, 1), (1,)), emit)
 
 

@@ -20,7 +20,7 @@ class Pointer(NamedTuple):
 
 
 UNOPTIMIZED = "nounwind noinline optnone"
-"""Of a row of calls, which LLVM would take longer to compile and makes no faster."""
+"""Attributes of a row of calls, which LLVM would optimize slowly and to no gain."""
 
 KernelCall = tuple[str, tuple[Pointer, ...]]
 ControlCall = tuple[Control, tuple[Pointer, ...], tuple[Pointer, ...], tuple[Pointer, ...]]
@@ -69,7 +69,7 @@ def emit_entry(
 def _control(
     lines: list[str], step: int, check: bool, item: Control, *pointers: tuple[Pointer, ...]
 ) -> None:
-    """The lines of a condition or loop, which end as those of other steps do."""
+    """Append the lines of a condition or loop, which end at the next step's label."""
     groups = [
         [_pointer(lines, f"{step}.{n}.{m}", pointer) for m, pointer in enumerate(group)]
         for n, group in enumerate(pointers)

@@ -19,8 +19,8 @@ def entry_texts(entries: Mapping[str, Plan], named: Mapping[str, str], check: bo
 
 def _entry_text(name: str, planned: Plan, named: Mapping[str, str], check: bool) -> str:
     calls = [
-        _control(each) if each.call else (symbol(named[each.callee]), _pointers(each.slots))
-        for each in planned.steps
+        _control(step) if step.call else (symbol(named[step.callee]), _pointers(step.slots))
+        for step in planned.steps
     ]
     return emit_entry(entry_symbol(name), len(planned.inputs), len(planned.outputs), calls, check)
 
@@ -36,11 +36,11 @@ def _control(step: PlannedCall) -> ControlCall:
     functions = tuple(
         [
             Callee(
-                entry_symbol(each.name),
-                each.table,
-                tuple([(slot.kind, slot.number) for slot in each.plan.results]),
+                entry_symbol(callee.name),
+                callee.table,
+                tuple([(slot.kind, slot.number) for slot in callee.plan.results]),
             )
-            for each in step.inner
+            for callee in step.inner
         ]
     )
     kinds = [tensor_types(arg.type) for arg in step.call.args]

@@ -14,7 +14,7 @@ from minimlc.loops.values.node import Node, nodes_of
 from minimlc.loops.values.parts import Hook
 
 FACTS = Hook[WeakKeyDictionary[PrimFunc, Any]]("facts of functions")
-"""What is known of functions that were compiled before."""
+"""Facts of functions that were compiled before."""
 
 
 def _ready(func: PrimFunc) -> Any:
@@ -51,8 +51,8 @@ def _may_share(func: PrimFunc, source: int, result: int) -> bool:
     a, b = func.params[source], func.params[result]
     if (a.shape, a.dtype) != (b.shape, b.dtype):
         return False
-    own = [item for item in accesses(func) if item.buffer in (a, b)]
-    writes, reads = ([item for item in own if item.is_write is kind] for kind in (True, False))
+    items = [item for item in accesses(func) if item.buffer in (a, b)]
+    writes, reads = ([item for item in items if item.is_write is kind] for kind in (True, False))
     if len(writes) != 1 or not _writes_once(writes[0]):
         return False
     return all(read.buffer is a and _is_beside(read, writes[0]) for read in reads)
@@ -60,8 +60,8 @@ def _may_share(func: PrimFunc, source: int, result: int) -> bool:
 
 def _is_beside(read: Access, write: Access) -> bool:
     """Whether a read is for the value that goes to its own element."""
-    own, other = (list(map(key, item.indices)) for item in (read, write))
-    return read.into is write.node and own == other
+    first, second = (list(map(key, item.indices)) for item in (read, write))
+    return read.into is write.node and first == second
 
 
 def _writes_once(write: Access) -> bool:
@@ -75,18 +75,18 @@ def _writes_once(write: Access) -> bool:
 
 
 def views(func: PrimFunc) -> tuple[int, ...]:
-    """Of a function that only copies from its first parameter to the others in the order of memory,
-    as a reshape does, or a split into rows: at which of its elements each of them begins. They may
-    be the same memory, so nothing is to be done. Empty for other functions.
+    """The elements of the first parameter at which the others begin, of a function that only copies
+    it to them in the order of memory, as a reshape does, or a split into rows. They may be the same
+    memory, so nothing is to be done. Empty for other functions.
     """
     ready = _ready(func)
     return ready.views if ready else _known(_views, func)
 
 
 def joined(func: PrimFunc) -> tuple[int, ...]:
-    """Of a function that only copies its other parameters to the last one, in the order of memory,
-    as a concatenation of rows does: at which of its elements each of them begins. They may be parts
-    of its memory, so nothing is to be done. Empty for other functions.
+    """The elements of the last parameter at which the others begin, of a function that only copies
+    them to it in the order of memory, as a concatenation of rows does. They may be parts of its
+    memory, so nothing is to be done. Empty for other functions.
     """
     ready = _ready(func)
     return ready.joined if ready else _known(_joined, func)
@@ -136,15 +136,15 @@ def _joined(func: PrimFunc) -> tuple[int, ...]:
 
 
 def _copied(write: Access) -> frozenset[Expr]:
-    """The loads of which one is what a write puts there; empty where it may be something else."""
+    """The loads that a write may store one of; empty where it may store something else."""
     store = write.node
     chosen = _chosen(store.value) if isinstance(store, Store) and not write.role else []
-    return frozenset(chosen if all(isinstance(each, Load) for each in chosen) else ())
+    return frozenset(chosen if all(isinstance(value, Load) for value in chosen) else ())
 
 
 def _behind(read: Access, write: Access, copied: frozenset[Expr]) -> int | None:
-    """By how many elements what is read lies behind what is written, in an array's memory; None
-    where something else is written, or not all. `copied` are the loads of what is written.
+    """The number of elements by which the element read lies behind the one written, in memory; None
+    where something else is written, or not all. `copied` are the loads that may be stored.
     """
     times = prod(constant_value(loop.extent) or 0 for loop in write.loops)
     whole = times == prod(write.buffer.shape) and not (write.guards or write.runs_where)
@@ -155,14 +155,14 @@ def _behind(read: Access, write: Access, copied: frozenset[Expr]) -> int | None:
 
 
 def _chosen(value: Expr) -> list[Expr]:
-    """What a value may be, by its conditions."""
+    """The values that a value may be, by its conditions."""
     if not isinstance(value, Select):
         return [value]
     return [*_chosen(value.a), *_chosen(value.b)]
 
 
 def _number(access: Access) -> Sum[Atom]:
-    """Which element in memory is accessed, by the loops around."""
+    """The number of the accessed element in memory, over the loops around it."""
     single: dict[Node, Node] = {
         loop.var: index(0) for loop in access.loops if constant_value(loop.extent) == 1
     }
@@ -171,7 +171,7 @@ def _number(access: Access) -> Sum[Atom]:
 
 
 def sharing(func: PrimFunc) -> PrimFunc:
-    """The function, for calls in which `may_share` is made use of."""
+    """The function, marked for calls that make use of `may_share`."""
     result = func.with_attr(IN_PLACE, True)
     if ready := _ready(func):
         for known in FACTS:

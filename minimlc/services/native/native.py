@@ -37,12 +37,12 @@ class MissingCode(RuntimeError):
 
 
 def code_of_stub(func: PrimFunc) -> tuple[str, str]:
-    """The name of its code, and that of its entry in the cache."""
+    """The name of a stub's code, and of its entry in the cache."""
     return READY[func].codes.get(IN_PLACE in dict(func.attrs), ("missing", "missing"))
 
 
 def code_name(func: PrimFunc, target: Target) -> str:
-    """A name for a function's code, made from what it does: whatever it is called."""
+    """A name for a function's code, made from what it does, not from its name."""
     if func in READY:
         return code_of_stub(func)[0]
     return "k" + _key({"": func}, target, "")
@@ -58,7 +58,7 @@ def compiler() -> Iterator[ThreadPoolExecutor]:
 
 
 class Unit(NamedTuple):
-    """What becomes one object file: primitive functions, and entry points as LLVM's text."""
+    """The source of one object file: primitive functions, and entry points as LLVM's text."""
 
     functions: Mapping[str, PrimFunc]
     extra: str = ""
@@ -74,7 +74,7 @@ class Unit(NamedTuple):
         return self.stored or _key(self.functions, target, self.extra)
 
     def emitted(self, target: Target, check: bool = False) -> Any:
-        """LLVM's text for it, and what its error slots mean."""
+        """LLVM's text for the unit, and the meaning of its error slots."""
         return emit_llvm(self.functions, machine_of(target), check=check, extra=self.extra)
 
     def compiled(self, target: Target, pool: ThreadPoolExecutor) -> Future[bytes]:
@@ -117,7 +117,7 @@ def compile_native(
     jobs: Mapping[str, Future[bytes]] = MappingProxyType({}),
 ) -> NativeCode:
     """Machine code for primitive functions and the entry points in `extra`, linked and ready.
-    `jobs` are what is being compiled already, by the names of their `entries`.
+    `jobs` is the code being compiled already, by the names of its `entries`.
     """
     units = units_of(functions, extra, check, apart)
     imports = symbols(entries.folder) if is_threaded(functions) else {}

@@ -11,15 +11,15 @@ from minimlc.services.native.in_place import joined, may_share, views
 
 
 def share(plan: Plan, mod: IRModule) -> None:
-    """Leave out the steps that only move values, and let others write over what nothing reads."""
+    """Leave out the steps that only move values, and let others write over unread values."""
     _without_views(plan, mod)
     _without_joins(plan, mod)
     _share_places(plan, mod)
 
 
 def _without_views(plan: Plan, mod: IRModule) -> None:
-    """Leave out the steps whose results are their input's memory, or parts of it: what used those
-    uses the input.
+    """Leave out the steps whose results are their input's memory, or parts of it; their users use
+    the input.
     """
     sources: dict[Slot, Slot] = {}
     steps: list[PlannedCall] = []
@@ -27,7 +27,7 @@ def _without_views(plan: Plan, mod: IRModule) -> None:
         inputs = tuple(sources.get(slot, slot) for slot in step.inputs)
         func = mod.functions.get(step.callee)
         known = views(func) if step.call is None and isinstance(func, PrimFunc) else ()
-        found = [_part(inputs[0], *each) for each in zip(step.outputs, known, strict=False)]
+        found = [_part(inputs[0], *pair) for pair in zip(step.outputs, known, strict=False)]
         parts = [part for part in found if part is not None]
         if known and len(parts) == len(step.outputs):
             sources.update(zip(step.outputs, parts, strict=True))
@@ -37,7 +37,7 @@ def _without_views(plan: Plan, mod: IRModule) -> None:
 
 
 def _part(source: Slot, result: Slot, start: int) -> Slot | None:
-    """A result as memory of the input from an element on; None where it needs memory of its own."""
+    """A result as memory of the input from an element on; None where it needs separate memory."""
     at = start * to_numpy(result.type.dtype).itemsize
     if result.kind != "arena":
         return None
@@ -50,8 +50,8 @@ def _part(source: Slot, result: Slot, start: int) -> Slot | None:
 
 
 def _without_joins(plan: Plan, mod: IRModule) -> None:
-    """Leave out the steps that only put their inputs one behind the other: what writes those writes
-    them there.
+    """Leave out the steps that only put their inputs one behind the other; the inputs are written
+    to their places at once.
     """
     written = {slot for step in plan.steps if step.call is None for slot in step.outputs}
     written -= {slot.reuses for step in plan.steps for slot in step.slots}
@@ -72,11 +72,11 @@ def _without_joins(plan: Plan, mod: IRModule) -> None:
 
 
 def _fit(step: PlannedCall, starts: Sequence[int], free: Container[Slot]) -> bool:
-    """Whether inputs may be parts of the result: each of them is in a place of its own."""
+    """Whether inputs may be parts of the result: each of them has a separate place."""
     size = to_numpy(step.outputs[0].type.dtype).itemsize
-    own = all(slot.kind == "arena" and slot.start is None and slot in free for slot in step.inputs)
+    fits = all(slot.kind == "arena" and slot.start is None and slot in free for slot in step.inputs)
     apart = len(set(step.inputs)) == len(step.inputs) and step.outputs[0].start is None
-    return own and apart and not any(start * size % ALIGNMENT for start in starts)
+    return fits and apart and not any(start * size % ALIGNMENT for start in starts)
 
 
 def _share_places(plan: Plan, mod: IRModule) -> None:
@@ -90,8 +90,8 @@ def _share_places(plan: Plan, mod: IRModule) -> None:
             continue
         dying = {s for s in step.inputs if s.kind == "arena" and last[s] == number} - shared
         for at, result in enumerate(step.outputs, len(step.inputs)):
-            for slot in [each for each in dict.fromkeys(step.inputs) if each in dying]:
-                uses = [n for n, each in enumerate(step.inputs) if each is slot]
+            for slot in [source for source in dict.fromkeys(step.inputs) if source in dying]:
+                uses = [n for n, source in enumerate(step.inputs) if source is slot]
                 free = result.kind == "arena" and result not in shared
                 if free and all(may_share(func, n, at) for n in uses):
                     result.reuses = slot

@@ -1,4 +1,4 @@
-"""The net under the primitives: steps checked by running, and what to try instead."""
+"""The net under the primitives: steps checked by running, and advice on refused ones."""
 
 from minimlc.loops.schedule.nets import Net
 from minimlc.loops.schedule.schedule import Schedule
@@ -7,7 +7,7 @@ from minimlc.services.net.check import check_step, fault
 
 
 class SafetyNet(Net):
-    """Compares each step's result with the start, and tries out what it advises."""
+    """Compares each step's result with the start, and tries out its advice."""
 
     check = staticmethod(check_step)
     fault = staticmethod(fault)

@@ -1,7 +1,7 @@
-"""What to try instead of a step that was refused: the first related step that is accepted; and what
-became of a name that an earlier step replaced.
+"""Advice on a step that was refused: the first related step that is accepted; and the fate of a
+name that an earlier step replaced.
 
-Looked for only when the error is shown, so that a search that meets many refusals does not pay.
+Found only when the error is shown, so that a search with many refusals does not pay for it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -167,7 +167,7 @@ def _other_buffers(func: PrimFunc, arguments: dict[str, Any]) -> Iterator[Call]:
 def explained(
     error: NoSuchName, steps: Sequence[Step], func: str, name: str, arguments: dict[str, Any]
 ) -> ScheduleError:
-    """The error for a step (or a question) `name(arguments)` that names what is not there.
+    """The error for a step (or a question) `name(arguments)` with an unknown name.
 
     `steps` is the schedule's history. The hint is the same step with a name that there is, tried
     out; so all this is worked out only when there is an error to explain.
@@ -187,14 +187,14 @@ def explained(
 
 
 class Fate(NamedTuple):
-    """What became of a name in one step."""
+    """The fate of a name in one step: as text, and the names that replaced it."""
 
     text: str
     heirs: list[str]
 
 
 def _fates(kind: str, name: str, versions: Sequence[Any], steps: Sequence[Step]) -> list[Fate]:
-    """The steps that replaced a name, and those that replaced what it became."""
+    """The steps that replaced a name, and the steps that replaced its heirs."""
     known = [names_of(version, kind) for version in versions]
     fates = []
     sought = [name]
@@ -234,7 +234,7 @@ def _exchanged(value: Any, wrong: str, right: str) -> Any:
 
 
 def _overview(error: NoSuchName, func: PrimFunc) -> str:
-    """The call that lists what there is."""
+    """The call that lists the known names."""
     if error.kind == "loop":
         blocks = names_of(func, "block")
         around = error.name if error.name in blocks else (blocks or [""])[0]

@@ -1,8 +1,8 @@
 """The net under the primitives: each step's result is verified, run, and compared with the start.
 
 Where the program is quick to run it is compared as it is, on several kinds of inputs; else a
-smaller one (`shrink`) takes the same steps and is compared. What the net catches is a fault of
-minimlc's own, and is reported with all that it takes to see it again.
+smaller one (`shrink`) takes the same steps and is compared. A fault that the net catches
+is minimlc's own, and is reported with all that reproduces it.
 """
 
 import json
@@ -22,7 +22,7 @@ from minimlc.services.net.shrink import STRENGTHS, smaller, smaller_arguments
 
 
 class Reproducer(NamedTuple):
-    """What it takes to see a fault again: a program, and the trace of steps on it."""
+    """A reproducible fault: a program, and the trace of steps on it."""
 
     program: str
     func: str
@@ -70,7 +70,7 @@ def fault(start: IRModule, name: str, trace: Trace, label: str, why: str) -> Fau
 
 
 class Twin(NamedTuple):
-    """A smaller program beside the one under transformation, and what the steps made of it."""
+    """A smaller program beside the one under transformation, and the same after the steps."""
 
     strength: int
     start: PrimFunc
@@ -80,7 +80,7 @@ class Twin(NamedTuple):
 def check_step(
     start: IRModule, after: PrimFunc, name: str, label: str, trace: Trace, last: Verdict
 ) -> Verdict:
-    """Check the last step of `trace`; a `Fault` if it let something wrong through.
+    """Check the last step of `trace`; raise a `Fault` if it broke the program.
 
     `label` is the step's text, `last` the verdict on the step before: it keeps the twin, or False
     where a smaller program cannot take the steps. A program that fails by

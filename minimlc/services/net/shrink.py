@@ -1,4 +1,4 @@
-"""A smaller program of the same build, on which the steps of a schedule are tried as well.
+"""A smaller program of the same structure, on which the steps of a schedule are tried as well.
 
 Sizes are shrunk prime by prime, so that what divided still divides, and what left a tail still
 does. It does not matter what the smaller program computes: it is a program, a schedule of it must

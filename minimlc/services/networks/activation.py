@@ -1,4 +1,4 @@
-"""Activations of networks that other operators give, element by element."""
+"""Elementwise activations of networks, composed of other operators."""
 
 from typing import Any
 

@@ -17,11 +17,11 @@ CAUSAL = ("TopLeft", "BottomRight")
 
 
 def _grouped(x: Any, heads: int) -> Any:
-    """(batch, length, heads, size) with each of its heads for as many of the query's."""
-    own = x.shape[2]
-    if own == 0 or heads % own:
-        refuse(f"the query has {heads} heads, which {own} heads do not divide")
-    return x if own == heads else repeat(x, repeats=heads // own, axis=2)
+    """(batch, length, heads, size) with its heads repeated to be as many as the query's."""
+    count = x.shape[2]
+    if count == 0 or heads % count:
+        refuse(f"the query has {heads} heads, which {count} heads do not divide")
+    return x if count == heads else repeat(x, repeats=heads // count, axis=2)
 
 
 def _causal(scores: Any, mask: str) -> Any:
@@ -46,10 +46,10 @@ def _attention(
     masked: str = "zero",
 ) -> Any:
     """softmax(query @ key.T * scale + bias) @ value for each batch and head (Vaswani et al. 2017);
-    all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None. Fewer heads of
-    key and value are each for several of the query (Ainslie et al. 2023). With a `causal_mask`,
-    "TopLeft" or "BottomRight", no query sees keys behind it. One that sees none (the mask or a bias
-    of -inf hides all) gives zeros, or NaN if `masked` is "nan".
+    all are (batch, length, heads, size), `scale` is 1 / sqrt(size) if it is None. Key and
+    value may have fewer heads, each for several of the query's (Ainslie et al. 2023). With a
+    `causal_mask`, "TopLeft" or "BottomRight", no query sees keys behind it. One that sees none (the
+    mask or a bias of -inf hides all) gives zeros, or NaN if `masked` is "nan".
     """
     if masked not in ("zero", "nan"):
         refuse(f'masked is "zero" or "nan", got {masked!r}', "E204")

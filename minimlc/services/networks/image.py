@@ -123,7 +123,7 @@ def _resize(
     rounding: str = "round_prefer_floor",
 ) -> Any:
     """x with another `size` of each of `axes`: the "nearest" elements, or "linear" or "cubic"
-    combinations of those beside it, which beyond the ends are the last ones. `coordinates` says
+    combinations of its neighbours, which beyond the ends are the last ones. `coordinates` sets
     where an element lies ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"),
     `rounding` which one is the nearest ("floor", "ceil", "round_prefer_floor", "..._ceil").
     """
@@ -131,20 +131,20 @@ def _resize(
         sizes_of(size, "size"),
         [axis_of(a, x.ndim, "axes") for a in sizes_of(axes, "axes")],
     )
-    said = {"method": method, "coordinates": coordinates, "rounding": rounding}
+    modes = {"method": method, "coordinates": coordinates, "rounding": rounding}
     for table, key in (
         ({"nearest", *WEIGHTS}, "method"),
         (COORDINATES, "coordinates"),
         (ROUNDING, "rounding"),
     ):
-        if said[key] not in table:
-            refuse(f"{key} is one of {', '.join(sorted(table))}; got {said[key]!r}", "E204")
+        if modes[key] not in table:
+            refuse(f"{key} is one of {', '.join(sorted(table))}; got {modes[key]!r}", "E204")
     if len(sizes) != len(places) or min(sizes, default=1) < 1 or len({*places}) != len(places):
         refuse(f"size={size!r} and axes={axes!r} are a size for each of some axes", "E204")
     if method != "nearest" and DTYPES[str(x.dtype)].kind != "float":
-        refuse(f"x is {x.dtype}, of which there is only the nearest", "E202", 'method="nearest"')
+        refuse(f"x is {x.dtype}, and only floats are interpolated", "E202", 'method="nearest"')
     for axis, new in zip(places, sizes, strict=True):
-        x = named(_resized(x, axis, new, **said), f"resize_{axis}")
+        x = named(_resized(x, axis, new, **modes), f"resize_{axis}")
     return x
 
 

@@ -14,7 +14,7 @@ from minimlc.graphs.ops.values import iota, named, spread
 
 
 def _reduced(loss: Any, reduction: str, weights: Any = None) -> Any:
-    """The losses, their sum, or their mean, in which each counts as its weight says."""
+    """The losses, their sum, or their mean, which is over the sum of `weights` if given."""
     if reduction not in ("mean", "sum", "none"):
         refuse(f'reduction is "mean", "sum" or "none", got {reduction!r}', "E204")
     if reduction == "none":
@@ -68,7 +68,7 @@ def _nll_loss(
     ignore_index: int = -100,
 ) -> Any:
     """-x of the target's class, with x: (n, classes, ...) logarithms and target: (n, ...) integers;
-    classes count as `weight` says, `ignore_index` counts nothing, what is no class gives NaN.
+    classes are weighted by `weight`, `ignore_index` counts nothing, what is no class gives NaN.
     """
     classes = (*x.shape, 0, 0)[1]
     if x.ndim < 2 or target.shape != (x.shape[0], *x.shape[2:]):
@@ -77,11 +77,11 @@ def _nll_loss(
         refuse(f"weight has shape {weight.shape}, there are {classes} classes")
     place = expand_dims(target, axis=1).astype("int64")
     hit = place == spread(iota(classes, x), (1,), x.ndim)
-    each = full_like(x, value=1.0) if weight is None else spread(weight, (1,), x.ndim)
+    weights = full_like(x, value=1.0) if weight is None else spread(weight, (1,), x.ndim)
     known = logical_or(whether_any(hit, axis=1), target.astype("int64") == ignore_index)
     hit = where(place == ignore_index, False, hit)
-    share = named(total(where(hit, each, zeros_like(x)), axis=1), "nll_loss_weight")
-    loss = named(total(where(hit, -x * each, 0.0), axis=1), "nll_loss")
+    share = named(total(where(hit, weights, zeros_like(x)), axis=1), "nll_loss_weight")
+    loss = named(total(where(hit, -x * weights, 0.0), axis=1), "nll_loss")
     return _reduced(where(known, loss, nan), reduction, share)
 
 

@@ -1,4 +1,4 @@
-"""Products and convolutions of networks: of other shapes, and the other way round."""
+"""Products and convolutions of networks: gemm, conv3d, and transposed convolutions."""
 
 from typing import Any
 
@@ -57,8 +57,8 @@ diagonal = composite("diagonal", _diagonal, dtypes=NUMBERS, rounds=False)
 def _conv3d(
     x: Any, w: Any, *, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """Cross-correlation of x: (n, c, d, h, w) with w: (o, c / groups, p, q, r): the sum of those of
-    the kernel's slices with images.
+    """Cross-correlation of x: (n, c, d, h, w) with w: (o, c / groups, p, q, r): the sum of
+    `conv2d` over the kernel's slices.
     """
     if x.ndim != 5 or w.ndim != 5:
         refuse(f"x and w have {x.ndim} and {w.ndim} dimension(s), they must have 5")
@@ -109,8 +109,8 @@ def _conv2d_transpose(
     dilation: Any = 1,
     groups: int = 1,
 ) -> Any:
-    """What conv2d takes to x, spread out again: x: (n, c, h, w), w: (c, o / groups, p, q); a conv2d
-    of x with zeros between its elements and the kernel turned around.
+    """The transpose of conv2d, which spreads x out: x: (n, c, h, w), w: (c, o / groups, p, q); a
+    conv2d of x with zeros between its elements and the kernel turned around.
     """
     if x.ndim != 4 or w.ndim != 4 or x.shape[1] != w.shape[0]:
         refuse(f"x and w have shapes {x.shape} and {w.shape}; x is (n, c, h, w), w (c, o, p, q)")
@@ -118,7 +118,7 @@ def _conv2d_transpose(
 
 
 def _conv3d_transpose(x: Any, w: Any, **options: Any) -> Any:
-    """What conv3d takes to x, spread out again: x: (n, c, d, h, w), w: (c, o / groups, p, q, r)."""
+    """The transpose of conv3d: x: (n, c, d, h, w), w: (c, o / groups, p, q, r)."""
     if x.ndim != 5 or w.ndim != 5 or x.shape[1] != w.shape[0]:
         shapes = f"{x.shape} and {w.shape}"
         refuse(f"x and w have shapes {shapes}; x is (n, c, d, h, w), w (c, o, p, q, r)")
@@ -160,7 +160,7 @@ def _spread(
 
 
 def _conv1d_transpose(x: Any, w: Any, **options: Any) -> Any:
-    """What conv1d takes to x, spread out again: x: (n, c, l), w: (c, o / groups, k)."""
+    """The transpose of conv1d: x: (n, c, l), w: (c, o / groups, k)."""
     if x.ndim != 3 or w.ndim != 3:
         refuse(f"x and w have {x.ndim} and {w.ndim} dimension(s), they must have 3")
     groups = options.pop("groups")

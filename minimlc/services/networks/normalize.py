@@ -1,4 +1,4 @@
-"""Normalizations of networks, by other operators."""
+"""Normalizations of networks, composed of other operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,11 +24,11 @@ def _batch_norm(
     axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with one of each for every place along
-    `axis` (Ioffe and Szegedy 2015): what a trained network computes.
+    """(x - mean) / sqrt(variance + epsilon) * gamma + beta, with values for every place along
+    `axis` (Ioffe and Szegedy 2015), as a trained network computes it.
 
-    As a product and a sum, x * scale + shift, which is off by what half a unit in the last place of
-    x and of the shift may do. A shift of 16 bits might overflow, so these are taken as written.
+    As a product and a sum, x * scale + shift, with the error of half a unit in the last place of x
+    and of the shift. A shift of 16 bits might overflow, so these are taken as written.
     """
     scale = named(gamma / sqrt(variance + epsilon), "batch_norm_scale")
     if x.dtype in ("float16", "bfloat16"):
@@ -53,8 +53,8 @@ def _group_norm(
     channel_axis: int = 1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """Each of the groups of channels of each of the batch (axis 0), less its mean, over its
-    deviation, times gamma, plus beta, which are of each channel (Wu and He 2018).
+    """Each group of channels of each batch element (axis 0), less its mean, over its deviation,
+    times gamma, plus beta, which have a value per channel (Wu and He 2018).
     """
     axis = axis_of(channel_axis, x.ndim, "channel_axis")
     channels = x.shape[axis]

@@ -1,4 +1,4 @@
-"""Pools of one and three axes, by those of two, and pools into a number of parts."""
+"""Pools of one and three axes, by pools of two, and pools into a number of parts."""
 
 from collections.abc import Callable
 from typing import Any

@@ -52,7 +52,7 @@ def _dequantize(x: Any, scale: Any, zero_point: Any = None, *, axis: int = 1) ->
 def _fake_quantize(
     x: Any, *, scale: float, zero_point: int = 0, low: int = -128, high: int = 127
 ) -> Any:
-    """What is left of x after it was quantized to low ... high: those steps, times scale."""
+    """x quantized to low ... high and back: the steps, rounded and clipped, times scale."""
     if not scale > 0 or not low <= zero_point <= high:
         refuse(f"scale={scale} is > 0, zero_point={zero_point} in {low} ... {high}", "E204")
     steps = nearest(x / float(scale)) + float(zero_point)
@@ -60,7 +60,7 @@ def _fake_quantize(
 
 
 def _dynamic_quantize(x: Any) -> tuple[Any, Any, Any]:
-    """x as uint8, with the scale and the zero point that its range, which has 0 in it, asks for."""
+    """x as uint8, with the scale and the zero point for its range, which is extended to 0."""
     most = named(maximum(greatest(x), 0.0), "dynamic_quantize_max")
     low = named(minimum(least(x), 0.0), "dynamic_quantize_min")
     span = named((most - low) / 255.0, "dynamic_quantize_scale")

@@ -1,7 +1,7 @@
 """Recurrent layers of one direction, step after step: x is (steps, batch, inputs), the weights are
 (gates * hidden, inputs) and (gates * hidden, hidden), states (batch, hidden).
 
-The steps are written out, so a build takes time in proportion: some 30 ms each. `R.scan` is a loop.
+The steps are written out, so a build takes some 30 ms per step. `R.scan` is a loop.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from minimlc.services.arrays.slicing import concat, split, strided_slice
 from minimlc.services.sizes.sizes import Size
 
 MOST = 1024
-"""Steps that are written out at most."""
+"""The most steps that are written out."""
 
 
 def _biased(x: Any, bias: Any) -> Any:
@@ -29,7 +29,7 @@ def _biased(x: Any, bias: Any) -> Any:
 def _check(
     name: str, gates: int, x: Any, weight: Any, recurrent: Any, biases: Any, *states: Any
 ) -> None:
-    """Refuse shapes that are not those of a layer."""
+    """Refuse shapes that do not fit a layer."""
     if x.ndim != 3 or weight.ndim != 2 or recurrent.ndim != 2:
         refuse("x is (steps, batch, inputs), the weights are matrices")
     rows, hidden = recurrent.shape
@@ -47,13 +47,13 @@ def _check(
 
 
 def _inputs(x: Any, weight: Any, bias: Any, name: str) -> tuple[Any, ...]:
-    """What the inputs add to the gates, one product for all steps: (batch, gates * hidden) each."""
+    """The inputs' part of the gates, by one product: (batch, gates * hidden) for each step."""
     steps, batch, inputs = x.shape
     product = dense(reshape(x, shape=(steps * batch, inputs)), weight)
-    own = named(_biased(product, bias), f"{name}_inputs")
+    terms = named(_biased(product, bias), f"{name}_inputs")
     if isinstance(steps, Size):  # one stands for all: only types are asked for
-        return (strided_slice(own, begin=0, end=batch),)
-    return tuple(split(own, indices_or_sections=steps, axis=0)) if steps else ()
+        return (strided_slice(terms, begin=0, end=batch),)
+    return tuple(split(terms, indices_or_sections=steps, axis=0)) if steps else ()
 
 
 def _steps(
@@ -64,8 +64,8 @@ def _steps(
     step: Callable[..., Any],
     reverse: bool,
 ) -> tuple[Any, ...]:
-    """All first states, (steps, batch, hidden), and the last ones; `step` takes what a step's
-    inputs add, its number, and the states.
+    """All first states, (steps, batch, hidden), and the last ones; `step` takes the inputs'
+    part of a step, its number, and the states.
     """
     rows: list[Any] = []
     for t in reversed(range(len(inputs))) if reverse else range(len(inputs)):

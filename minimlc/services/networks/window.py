@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
     @property
     def reach(self) -> Pair:
-        """What a window covers of the image."""
+        """The height and width that a window covers."""
         (k, m), (d, e) = self.size, self.apart
         return (k - 1) * d + 1, (m - 1) * e + 1
 
@@ -50,7 +50,7 @@ def _pair(value: object, name: str, least: int) -> Pair:
 
 
 def _around(padding: object) -> tuple[Pair, Pair]:
-    """What to add before and after along each axis, of 1, 2 or (top, left, bottom, right) sizes."""
+    """The padding before and after along each axis, of 1, 2 or (top, left, bottom, right) sizes."""
     sizes = sizes_of(padding, "padding")
     if len(sizes) != 4:
         p, q = _pair(padding, "padding", 0)
@@ -141,8 +141,8 @@ def _sums(
     if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups:
         refuse(f"groups={groups!r} does not divide the {w.shape[0]} outputs", "E204")
     if x.shape[1] != w.shape[1] * groups:
-        each = f" in each of {groups} groups" if groups > 1 else ""
-        refuse(f"x has {x.shape[1]} channels, w takes {w.shape[1]}{each}")
+        where = f" in each of {groups} groups" if groups > 1 else ""
+        refuse(f"x has {x.shape[1]} channels, w takes {w.shape[1]}{where}")
     if 0 in w.shape[2:]:
         refuse("w has windows of size 0: they are nowhere")
     window = _window(w.shape[2:], strides, padding, dilation)
@@ -188,7 +188,7 @@ def _conv2d(
 
 
 def _back(x: Any, layout: str, name: str) -> Any:
-    """What is (batch, channels, height, width) in another layout."""
+    """A (batch, channels, height, width) tensor in another layout."""
     if not isinstance(layout, str) or sorted(layout) != sorted(IMAGE):
         refuse(f"{name} is an order of {IMAGE}, got {layout!r}", "E204")
     return arranged(x, IMAGE, layout, name)
@@ -283,7 +283,7 @@ def _means_of_arrays(x: np.ndarray, window: Window, counted: Around) -> np.ndarr
 
 
 def _covered(i: Expr, axis: int, size: int, window: Window, counted: Around) -> Expr | int:
-    """How many places that count the window number `i` covers along an axis."""
+    """The number of counted places that the window number `i` covers along an axis."""
     kernel, step, apart = window.size[axis], window.steps[axis], window.apart[axis]
     (before, after), (low, high) = window.around[axis], counted[axis]
     if (before, after) == (low, high):

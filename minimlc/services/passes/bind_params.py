@@ -51,9 +51,9 @@ def _constant(name: str, param: Var, array: Any) -> Constant:
     if data.shape != declared.shape:
         why = f'bind_params: "{name}" has the shape {declared.shape}, the array {data.shape}'
         refuse(why, "E230")
-    own = TensorType(data.shape, dtype_name(data.dtype))
-    if own != declared:
-        why = f'bind_params: "{name}" is {declared}, the array is {own}'
+    given = TensorType(data.shape, dtype_name(data.dtype))
+    if given != declared:
+        why = f'bind_params: "{name}" is {declared}, the array is {given}'
         refuse(why, "E230", f'array.astype("{declared.dtype}") converts it')
     return constant(data)
 

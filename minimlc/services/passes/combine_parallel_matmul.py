@@ -30,7 +30,7 @@ def combine_parallel_matmul(mod: IRModule) -> IRModule:
 
 
 class _Group:
-    """Products of one matrix: the calls, and what they are computed by once it is bound."""
+    """Products of one matrix: the calls, and their joint product once it is bound."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -39,7 +39,7 @@ class _Group:
 
 class _Combine(Mutator):
     def rewrite_function(self, func: Function) -> Function:
-        """Neither x nor weights change on the way, so calls are found by what they are."""
+        """Neither x nor weights change on the way, so groups are found by the calls."""
         self.groups = groups(func)
         return super().rewrite_function(func)
 

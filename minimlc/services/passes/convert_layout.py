@@ -22,8 +22,8 @@ ALONG = {
     **dict.fromkeys(REDUCTIONS, "axis"),
     **dict.fromkeys(("layer_norm", "rms_norm"), "axes"),
 }
-"""The attribute that names the axes of an image, which an operator works along, by operator; what
-else it takes has none of the others.
+"""The attribute that names the image axes along which an operator works, by operator; its other
+arguments have none of the other axes.
 """
 ELEMENTWISE = {
     op.name
@@ -103,17 +103,17 @@ class _Convert(Mutator):
         return self.permuted(new, [self.layout.index(axis) for axis in out])
 
     def elementwise(self, call: Call) -> Expr:
-        """An operator of elements, done on what its images are permuted from."""
+        """An elementwise operator, applied to the sources of its permuted images."""
         pairs = [(arg, self.moved(arg)) for arg in call.args]
-        whole = [(arg, each) for arg, each in pairs if arg.shape == call.shape]
-        axes = next((each.axes for _, each in whole if each), None)
-        others = [arg for arg, each in whole if not each or each.axes != axes]
+        whole = [(arg, moved) for arg, moved in pairs if arg.shape == call.shape]
+        axes = next((moved.axes for _, moved in whole if moved), None)
+        others = [arg for arg, moved in whole if not moved or moved.axes != axes]
         if axes is None or not all(isinstance(arg, Constant) for arg in others):
             return call  # there is another image, which would have to be permuted
         sources = []
-        for arg, each in pairs:
-            if each and each.axes == axes and arg.shape == call.shape:
-                sources.append(each.source)
+        for arg, moved in pairs:
+            if moved and moved.axes == axes and arg.shape == call.shape:
+                sources.append(moved.source)
             elif arg.shape == ():
                 sources.append(arg)
             else:
@@ -121,21 +121,21 @@ class _Convert(Mutator):
         return self.permuted(self.again(call, sources), axes)
 
     def along(self, call: Call) -> Expr:
-        """An operator along an axis, or over some, done on what its image is permuted from."""
+        """An operator along an axis, or over some, applied to the source of its permuted image."""
         first = call.args[0]
         fields = first.fields if isinstance(first, Tuple) else (first,)
         moved = [self.moved(field) for field in fields]
-        if not all(moved) or len({each.axes for each in moved if each}) != 1:
+        if not all(moved) or len({item.axes for item in moved if item}) != 1:
             return call
-        sources, axes = [each.source for each in moved if each], moved[0].axes  # type: ignore[union-attr]
+        sources, axes = [item.source for item in moved if item], moved[0].axes  # type: ignore[union-attr]
         name = ALONG[call.op]
         over = axes_of(call.attr(name), len(axes))
         there: Any = tuple(axes[axis] for axis in over)
         if list(there) != sorted(there) or (name == "axes" and len(there) > 1):
             return call  # it would add in another order; or take weights of several axes
         image = tuple(sources) if isinstance(first, Tuple) else sources[0]
-        told = there if name == "axes" or call.op in REDUCTIONS else there[0]
-        new = self.again(call, [image, *call.args[1:]], **{name: told})
+        value = there if name == "axes" or call.op in REDUCTIONS else there[0]
+        new = self.again(call, [image, *call.args[1:]], **{name: value})
         if call.op in REDUCTIONS and not call.attr("keepdims"):
             axes = tuple(axis for axis in axes if axis not in there)
             axes = tuple(sorted(axes).index(axis) for axis in axes)
@@ -145,7 +145,7 @@ class _Convert(Mutator):
         return self.builder.emit(call_op(call.op, *args, **{**dict(call.attrs), **attrs}))
 
     def moved(self, value: Expr) -> Moved | None:
-        """Of a value that is another one's axes in another order."""
+        """The source and axes of a value that is another one permuted; None for any other."""
         call = self.lookup_binding(value)
         if isinstance(call, Call) and call.op == "permute_dims":
             return Moved(call.args[0], axes_order(call))

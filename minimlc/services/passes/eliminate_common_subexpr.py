@@ -56,7 +56,7 @@ class _Eliminate(Mutator):
 
 
 def _key(value: Expr) -> Any:
-    """Equal for expressions that surely have equal values."""
+    """A key that is equal for expressions that surely have equal values."""
     match value:
         case Var():
             return value

@@ -56,7 +56,7 @@ def channel_axes(call: Call) -> tuple[int, int]:
 
 
 def _along_channels(data: np.ndarray, ndim: int, axis: int, count: int) -> np.ndarray | None:
-    """What a tensor holds for each channel; None where it is not the same all over a channel."""
+    """A tensor's value for each channel; None where it is not the same all over a channel."""
     shape = (1,) * (ndim - data.ndim) + data.shape
     flat = len(shape) == ndim and data.size in (1, count) and shape[axis] == data.size
     return np.broadcast_to(data.reshape(-1), (count,)) if flat else None
@@ -81,13 +81,13 @@ def _scaled(combine: Combine, shifts: bool) -> Callable[[Match], Expr | None]:
 
     def replacement(match: Match) -> Expr | None:
         call, weights = match.value(linear), match.value(w)
-        axis, own = channel_axes(call)
+        axis, other = channel_axes(call)
         scale = _wide(match.value(s))
         channels = _along_channels(scale, len(call.shape), axis, call.shape[axis])
         plain = bool(np.all(np.isfinite(scale) & (scale != 0)))
         if channels is None or call.dtype != weights.dtype or not plain:
             return None
-        spread = channels.reshape([-1 if a == own else 1 for a in range(weights.data.ndim)])
+        spread = channels.reshape([-1 if a == other else 1 for a in range(weights.data.ndim)])
         new = _rounded(combine(_wide(weights), spread), weights)
         shift = _rounded(combine(_wide(match.value(t)), scale), weights) if shifts else new
         if new is None or shift is None:

@@ -32,8 +32,8 @@ def fuse_attention(mod: IRModule) -> IRModule:
     them to memory and reading them twice (Dao et al. 2022, "FlashAttention"). `fuse_ops` keeps
     reductions apart, whose elements others read several times; here each row of scores becomes
     one row of the result. Products that repeat a factor for several heads stay apart: recipes do
-    each of them better. Legal because the operators stay what they are. Functions of sizes that
-    calls tell stay until they have these.
+    each of them better. Legal because the operators stay what they are. Functions of symbolic
+    sizes stay until these are known.
     """
     builder = BlockBuilder(mod)
     for name, func in mod.entries:
@@ -70,7 +70,7 @@ def _is_number(item: object) -> bool:
 
 
 def _as_it_lies(name: str) -> Pattern:
-    """An operand, or what it is permuted from."""
+    """An operand, or the source that it is permuted from."""
     part = p.wildcard(name)
     return p.permute_dims(part) | part
 

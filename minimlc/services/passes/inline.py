@@ -1,4 +1,4 @@
-"""Calls of graph functions become what they compute."""
+"""Calls of graph functions replaced by the functions' bindings."""
 
 from collections.abc import Collection
 
@@ -21,7 +21,7 @@ def inline(mod: IRModule, functions: Collection[str] | None = None) -> IRModule:
         gv = R.relu(lv)
 
     `functions` names which; all but groups of fusion, if None. They stay in the module until
-    `remove_unused` is told the entries; those of symbolic sizes are not inlined. Legal because
+    `remove_unused` gets the entries; functions of symbolic sizes are not inlined. Legal because
     graph functions take and give values, and none reaches itself; calls in them keep their order.
     `CompileError` E230 for a name that is no graph function's.
     """

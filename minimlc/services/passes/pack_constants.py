@@ -57,7 +57,7 @@ def pack_constants(mod: IRModule, known: "Packs | None" = None) -> IRModule:
 
 
 ORIGINS: WeakKeyDictionary[Constant, tuple[Constant, Copy]] = WeakKeyDictionary()
-"""What packed constants were copied from, and how."""
+"""The source of each packed constant, and how it was copied."""
 
 
 class _Pack(Mutator):
@@ -94,11 +94,11 @@ class _Pack(Mutator):
 
 
 _COPIED: WeakValueDictionary[tuple[Any, ...], np.ndarray] = WeakValueDictionary()
-"""Copies that something uses, by what they are of."""
+"""Copies that something uses, by their constant and how it is copied."""
 
 
 def copied(data: np.ndarray, copy: Copy) -> np.ndarray:
-    """A copy of a constant, read-only: for equal constants one, as instances of a function for
+    """A copy of a constant, read-only; equal constants share one, as instances of a function for
     other sizes have the same weights.
     """
     key = dtype_name(data.dtype), data.shape, digest_of(data), copy
@@ -129,11 +129,11 @@ Packed = tuple[PrimFunc, list[tuple[int, Copy | Gathered]]]
 
 
 Packs = dict[tuple[PrimFunc, frozenset[int]], Packed]
-"""What became of functions, by those of their parameters that are constants."""
+"""Packed functions, by the function and the places of its constant parameters."""
 
 
 def packed(func: PrimFunc, places: frozenset[int], known: Packs) -> Packed:
-    """`func` without the copies of those parameters, which are constants, that can be made."""
+    """`func` without the copies that can be made of its constant parameters, at `places`."""
     key = func, places
     if key not in known:
         known[key] = _packed_stub(func, READY[func]) if func in READY else _packed(func, places)
@@ -163,7 +163,7 @@ def _packed_stub(func: PrimFunc, ready: Ready) -> Packed:
 
 
 def _is_known(copy: Gathered) -> bool:
-    """Whether numpy can say what a block writes."""
+    """Whether numpy can compute what a block writes."""
     try:
         copy.of(np.zeros(copy.param.shape, to_numpy(copy.param.dtype)))
     except ValueError:
@@ -187,15 +187,15 @@ def copy_of(func: PrimFunc, param: Buffer) -> Block | None:
         return None
     if target.scope.startswith(SHARED):  # where a GPU's threads fetch it, because that is fast
         return None
-    own = {it.var for it in block.iters}
-    bound = all(part in own for part in walk(block.body) if isinstance(part, Var))
+    iters = {it.var for it in block.iters}
+    bound = all(part in iters for part in walk(block.body) if isinstance(part, Var))
     spatial = all(it.kind == "S" for it in block.iters)
     same = isinstance(value, Load) and structural_equal(value.indices, block.body.indices)
     return block if bound and spatial and not same and _runs_in_full(func, block) else None
 
 
 def _runs_in_full(func: PrimFunc, block: Block) -> bool:
-    """Whether a block surely runs for all values of its iters, whatever conditions say."""
+    """Whether a block surely runs for all values of its iters, whatever the conditions."""
     place = find_block(func, block.name)
     try:
         check_plain_path(place.around)
@@ -206,7 +206,7 @@ def _runs_in_full(func: PrimFunc, block: Block) -> bool:
 
 
 def contents(copy: Block, param: Buffer, data: np.ndarray) -> np.ndarray:
-    """What a copy of `param` writes, as an array of its buffer's shape; elsewhere it is zero.
+    """The elements that a copy of `param` writes, in an array of its buffer's shape, else zeros.
 
     ValueError for a block that computes, and for an index that depends on more than its iters.
     """

@@ -1,4 +1,4 @@
-"""Functions give what others use, and nothing else."""
+"""Results of functions that no caller uses, taken out."""
 
 from collections.abc import Collection
 

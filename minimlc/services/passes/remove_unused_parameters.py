@@ -1,4 +1,4 @@
-"""Functions take what they use, and nothing else."""
+"""Parameters that a function does not use, taken out."""
 
 from collections.abc import Collection
 

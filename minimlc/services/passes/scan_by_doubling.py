@@ -15,7 +15,7 @@ FEW, MANY = 32, 1 << 15
 
 @module_pass
 def scan_by_doubling(mod: IRModule, target: str | Target | None = None) -> IRModule:
-    """Replace operators that combine what comes before by n log n steps, on GPUs.
+    """Replace running sums and other scans by n log n steps, on GPUs.
 
         lv = R.cumsum(x, axis=0)     -->     lv = R.call_tir("cumsum", (x,), ...)
 

@@ -1,4 +1,4 @@
-"""Say the same with less: identities that hold bit for bit."""
+"""Algebraic simplification by identities that hold bit for bit."""
 
 from collections.abc import Callable, Iterable
 from functools import reduce
@@ -116,11 +116,11 @@ def _flipped_back(match: Match) -> Expr | None:
 
 
 def _normalized(match: Match) -> Expr:
-    """Batch norm with known statistics, in steps of its own: its factors are constants then."""
+    """Batch norm with known statistics, in separate steps: its factors are constants then."""
     x, call = match[image], match.var
     shape = [1] * len(call.shape)
     shape[call.attr("axis")] = -1
-    gamma, beta, mean, variance = (match.value(each).data.reshape(shape) for each in STATISTICS)
+    gamma, beta, mean, variance = (match.value(part).data.reshape(shape) for part in STATISTICS)
     with np.errstate(all="ignore"):
         scale = gamma / np.sqrt(variance + variance.dtype.type(call.attr("epsilon")))
         shift = beta - mean * scale
@@ -204,7 +204,7 @@ TWICE: tuple[Rule, ...] = (
     (p.square(-x), p.square(x)),
     (p.square(abs(x)), p.square(x)),
 )
-"""Functions that have done all they do."""
+"""Idempotent functions, and even functions, which need no sign."""
 
 SAME_WHERE_TYPES_ARE = ("broadcast_to", "cast", "match_cast", "repeat", "tile", "pad")
 RESHAPES = ("reshape", "flatten", "expand_dims", "squeeze", "batch_flatten")

@@ -1,4 +1,4 @@
-"""Orders of many elements, and places in them, by programs of n log n steps."""
+"""Sorting of long axes, and search in them, by programs of n log n steps."""
 
 from collections.abc import Callable
 from math import inf, prod
@@ -24,7 +24,7 @@ from minimlc.loops.values.target import CPUS, Target
 from minimlc.services.passes import sorts
 
 WRITTEN = ("argsort", "searchsorted")
-"""What programs do; the others are made of it."""
+"""Operators that programs compute; the others are composed of them."""
 OPERATORS = (*WRITTEN, "padded_nonzero", "padded_unique", "sort", "topk")
 LONG = 64
 """Elements up to which all pairs are compared, in vectors."""
@@ -36,15 +36,15 @@ MEMORY = 48 * 1024
 
 @module_pass
 def sort_long_axes(mod: IRModule, target: str | Target | None = None) -> IRModule:
-    """Replace operators that put more than 64 elements in order, or look for places in as many, by
-    what they are made of, and the order itself by a program.
+    """Replace operators that sort more than 64 elements, or search in as many, by the operators
+    they are composed of, and the sort or search itself by a program.
 
         lv = R.sort(x)         -->    order = R.call_tir("argsort", (x,), ...)
                                       lv = R.take_along_axis(x, order)
 
-    It merges runs, where the operator compares each with each; of a top-k of 128 at most, it goes
-    over all once and keeps the first k in order. On a GPU the threads of a block put a row in order
-    that its memory holds; places are looked for by a thread each. Functions of symbolic sizes stay
+    It merges runs, where the operator compares each with each; for a top-k of 128 at most, it goes
+    over all once and keeps the first k in order. On a GPU the threads of a block sort a row that
+    its memory holds; each place is searched for by one thread. Functions of symbolic sizes stay
     as they are.
     """
     if Target.of(target).name in CPUS:
@@ -93,7 +93,7 @@ class _Sorted(Mutator):
         return self.by_programs(whole, {})
 
     def by_programs(self, value: Expr, done: dict[Expr, Expr]) -> Expr:
-        """A formula in which programs give what they can: `done` has its parts, each once."""
+        """A formula with calls of programs for its operators; `done` has its parts, each once."""
         if value in done:
             return done[value]
         new = value
@@ -141,7 +141,7 @@ class _Sorted(Mutator):
 
 
 def _size_of(call: Call) -> int:
-    """How many elements a call puts in order, or looks for places in."""
+    """The number of elements that a call sorts or searches in."""
     x, attrs = call.args[0], _attrs_of(call)
     return x.shape[axis_of(attrs["axis"], x.ndim)] if "axis" in attrs else prod(x.shape)
 

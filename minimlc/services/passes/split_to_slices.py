@@ -10,12 +10,12 @@ from minimlc.services.arrays.slicing import pieces_of
 from minimlc.services.sizes.sizes import names_in
 
 MOST = 8
-"""Pieces: of more, each is a small kernel of its own to compile."""
+"""The most pieces: more would each be a small kernel to compile."""
 
 
 @module_pass
 def split_to_slices(mod: IRModule) -> IRModule:
-    """Read each piece of a split by a slice of its own.
+    """Read each piece of a split by a separate slice.
 
         lv = R.split(x, indices_or_sections=2)
         lv1 = R.tanh(lv[0])                    -->    lv1 = R.tanh(R.strided_slice(x, ...))

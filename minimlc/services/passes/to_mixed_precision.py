@@ -1,4 +1,4 @@
-"""Products of 16-bit floats where those of 32 bits were."""
+"""Products of 16-bit floats in the place of 32-bit ones."""
 
 from collections.abc import Callable
 

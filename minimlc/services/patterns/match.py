@@ -1,4 +1,4 @@
-"""Where a pattern fits, and what it asks of the values there."""
+"""Matches of patterns, and the facts about values that patterns need."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,17 +14,17 @@ from minimlc.loops.values.node import nodes_of, structural_equal
 from minimlc.services.sizes.sizes import Size
 
 Parts = Mapping[Any, Expr]
-"""What each part of a pattern stands for, as far as it is known."""
+"""The value of each part of a pattern, as far as it is known."""
 
 
 class Surroundings(NamedTuple):
-    """What a pattern asks of the function around a value."""
+    """The function around a value: its bindings, and how often variables are used."""
 
     lookup: Callable[[Expr], Expr | None]
     uses: Mapping[Var, int]
 
     def value(self, item: Expr) -> Expr:
-        """What is bound to a variable, through mere aliases; a parameter is itself."""
+        """The value bound to a variable, through mere aliases; a parameter is itself."""
         while isinstance(item, Var) and (bound := self.lookup(item)) is not None:
             item = bound
         return item
@@ -33,7 +33,7 @@ class Surroundings(NamedTuple):
 @dataclass(frozen=True, eq=False, repr=False)
 class Match:
     """Where a pattern fits: `match[part]` is the value that a part of it stands for, a variable, a
-    constant, or the call that is looked at; `part in match` says whether it is there.
+    constant, or the call that is looked at; `part in match` is whether it is there.
     """
 
     pattern: Any
@@ -64,7 +64,7 @@ class Match:
 
 
 def live_uses(func: Function) -> Counter[Var]:
-    """How often what matters uses each variable: the result, and calls of functions."""
+    """The number of uses of each variable that matter: for the result, and calls of functions."""
     uses = Counter(nodes_of(func.result, Var))
     for binding in reversed(list(func.bindings())):
         value = binding.value
@@ -93,11 +93,11 @@ def elements(item: Expr) -> np.ndarray | None:
 
 
 def is_filled(data: np.ndarray, number: float) -> bool:
-    """Whether all bits are those of a number in the dtype of `data`, which must have it."""
+    """Whether all elements are, to the bit, a number in the dtype of `data`, which must have it."""
     dtype = data.dtype.name
     if isinstance(number, bool) != (dtype == "bool") or not fits(number, dtype):
         return False
     with np.errstate(all="ignore"):
         bits = np.array(number).astype(data.dtype).reshape(1).view(f"u{data.dtype.itemsize}")
-    own = data.reshape(-1).view(bits.dtype)
-    return bool((own[:1] == bits).all() and (own == bits).all())
+    flat = data.reshape(-1).view(bits.dtype)
+    return bool((flat[:1] == bits).all() and (flat == bits).all())

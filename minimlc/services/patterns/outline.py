@@ -1,4 +1,4 @@
-"""Move bindings into a function of their own."""
+"""Move bindings into a separate function."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -62,7 +62,7 @@ def _check_movable(mod: IRModule, func: ir.Function, members: Sequence[ir.Bindin
             if binding in members and effects.of_binding(binding.value, block.dataflow):
                 refuse(f'outline: "{name}" may have an effect, so it stays in its place', "E234")
             if binding in members and told_by(binding.value):
-                refuse(f'outline: "{name}" tells a size, so it stays in its place', "E234")
+                refuse(f'outline: "{name}" determines a size, so it stays in its place', "E234")
             needs = [var.name for var in _used(binding) if var in inside]
             if needs and binding not in members:
                 why = f'outline: "{name}" uses "{needs[0]}" before the last of the bindings'
@@ -72,7 +72,7 @@ def _check_movable(mod: IRModule, func: ir.Function, members: Sequence[ir.Bindin
 
 
 Place = tuple[Sequence[ir.Binding], Sequence[ir.Var], ir.Call]
-"""Bindings, those of their variables that are used outside, and the call that gives these."""
+"""Bindings, their variables that are used outside, and the call that gives these."""
 
 
 def with_calls(func: ir.Function, places: Mapping[ir.Binding, Place]) -> ir.Function:

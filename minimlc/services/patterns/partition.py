@@ -1,4 +1,4 @@
-"""Give each place where a pattern fits a function of its own."""
+"""Move each group of calls that a pattern fits into a separate function."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""Patterns: what a value of a graph function looks like.
+"""Patterns of the values of graph functions.
 
     p = mlc.pattern
     x, w, b = p.wildcard("x"), p.wildcard("w"), p.const("b", ndim=1)
@@ -6,11 +6,11 @@
     for match in linear.match(mod):
         print(match.var.name, match[x], match[b].shape)
 
-Every operator is a function of patterns under its own name, and Python's operators are those of
+Every operator is a function of patterns under its own name, and Python's operators are as for
 graph values. A number fits a tensor that holds nothing else, the sign of a zero included. What a
-pattern does not say (attributes, for example) may be anything; a part that stands there twice must
-be the same value twice. Arguments of operators that commute fit in both orders. What
-goes on from here: `rewrite`, `partition`.
+pattern leaves out (attributes, for example) may be anything; a part that stands there twice must
+be the same value twice. Arguments of operators that commute fit in both orders.
+`rewrite` and `partition` use patterns.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -55,16 +55,16 @@ Method = Callable[["Pattern", Any], "Pattern"]
 
 
 def _written(name: str) -> tuple[Method, Method]:
-    """What Python's operator for `name` gives, and with the operands exchanged."""
+    """The methods of Python's operator for `name`, as it is and with the operands exchanged."""
     return lambda a, b: operator(name, a, b), lambda a, b: operator(name, b, a)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pattern:
-    """What a value may look like. Patterns never change; each is equal to itself alone."""
+    """The form of a value. Patterns never change; each is equal to itself alone."""
 
     def ways(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
-        """Every way in which a value fits, beside what the parts stand for already."""
+        """Every way in which a value fits, beside the values that parts have already."""
         if self not in parts:
             for more in self.inside(item, around, parts):
                 yield {**more, self: item}
@@ -72,16 +72,16 @@ class Pattern:
             yield parts
 
     def inside(self, item: Expr, around: Surroundings, parts: Parts) -> Iterator[Parts]:
-        """The ways of what this pattern is made of."""
+        """The ways in which the parts of this pattern fit."""
         raise NotImplementedError
 
     def heads(self) -> frozenset[str] | None:
-        """The operators, one of which a value that fits is a call of; None if not only those."""
+        """The operators whose calls may fit; None if other values may fit, too."""
         return None
 
     def build(self, match: Match) -> Any:
-        """What a replacement that looks like this is, where the parts stand for those of `match`;
-        a number for a number.
+        """The value of this pattern as a replacement, with the parts of `match` in their places; a
+        number for a number.
         """
         if self not in match:
             why = f"the replacement has the part {self}, which the pattern has not"
@@ -135,7 +135,7 @@ class Pattern:
         return more(self) | self
 
     def __or__(self, other: "Pattern") -> "Pattern":
-        """What fits one of both; the first is tried first."""
+        """A pattern that fits what one of both fits; the first is tried first."""
         return Either(self, as_pattern(other))
 
     def __getitem__(self, index: int) -> "Pattern":
@@ -198,7 +198,7 @@ class Number(Pattern):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Operator(Pattern):
-    """A call of one operator. An attribute is a value, or a function that says whether it fits."""
+    """A call of one operator. An attribute is a value, or a function that tests it."""
 
     op: str
     args: tuple[Pattern, ...]
@@ -208,9 +208,9 @@ class Operator(Pattern):
         call = around.value(item)
         if not isinstance(call, Call) or call.op != self.op or len(call.args) != len(self.args):
             return
-        own = dict(call.attrs)
+        attrs = dict(call.attrs)
         for name, wanted in self.attrs:
-            if not (wanted(own[name]) if callable(wanted) else wanted == own[name]):
+            if not (wanted(attrs[name]) if callable(wanted) else wanted == attrs[name]):
                 return
         yield from _all(self.args, call.args, around, parts)
         if self.op in COMMUTATIVE:
@@ -239,7 +239,7 @@ def _keyword(attr: tuple[str, Any]) -> str:
 def _all(
     patterns: Sequence[Pattern], items: Sequence[Expr], around: Surroundings, parts: Parts
 ) -> Iterator[Parts]:
-    """The ways in which all patterns fit, each its own value."""
+    """The ways in which all patterns fit, one value per pattern."""
     if not patterns:
         yield parts
         return
@@ -286,7 +286,7 @@ class Field(Pattern):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Either(Pattern):
-    """What fits one of two patterns."""
+    """One of two patterns."""
 
     first: Pattern
     second: Pattern
@@ -305,7 +305,7 @@ class Either(Pattern):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Limited(Pattern):
-    """What fits a pattern and has a shape, a dtype, a single use, or what a function asks."""
+    """A pattern limited to a shape, a number of axes, dtypes, a single use, or by a function."""
 
     pattern: Pattern
     shape: tuple[int | None, ...] | None
@@ -339,7 +339,7 @@ class Limited(Pattern):
 
 
 def as_pattern(value: Any) -> Pattern:
-    """A pattern; of a number and of a tuple, the one that fits it."""
+    """A pattern as it is; for a number or a tuple, the pattern that fits it."""
     if isinstance(value, Pattern):
         return value
     if isinstance(value, tuple | list):
@@ -351,12 +351,12 @@ def as_pattern(value: Any) -> Pattern:
 
 
 def wildcard(name: str = "_", **limits: Any) -> Pattern:
-    """Any value, called `name` where the pattern is shown; `limits` are those of `has`."""
+    """Any value, called `name` where the pattern is shown; `limits` are as for `has`."""
     return Wildcard(name).has(**limits) if limits else Wildcard(name)
 
 
 def const(name: str = "const", **limits: Any) -> Pattern:
-    """Any constant, called `name` where the pattern is shown; `limits` are those of `has`."""
+    """Any constant, called `name` where the pattern is shown; `limits` are as for `has`."""
     known = Wildcard(name, known=True)
     return known.has(**limits) if limits else known
 
@@ -379,7 +379,7 @@ def operator(name: str, *args: Any, **attrs: Any) -> Pattern:
 
 
 class Language:
-    """What patterns are written in: `wildcard`, `const`, and each operator under its name."""
+    """The language of patterns: `wildcard`, `const`, and each operator under its name."""
 
     wildcard = staticmethod(wildcard)
     const = staticmethod(const)
@@ -391,7 +391,7 @@ class Language:
         return partial(operator, name)
 
     def __dir__(self) -> list[str]:
-        """What completion offers: the language's own words, and the operators."""
+        """The names for completion: the language's own words, and the operators."""
         return sorted(["const", "wildcard", *FUNCTIONS])
 
 

@@ -1,4 +1,4 @@
-"""Put one thing for another, wherever a pattern fits."""
+"""Replace values wherever a pattern fits."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from minimlc.services.patterns.match import Match, Surroundings, live_uses
 from minimlc.services.patterns.pattern import Pattern, as_pattern
 
 Replacement = Pattern | int | float | Callable[[Match], Any]
-"""What looks like a pattern of the same parts, or a function of the match; None leaves it be."""
+"""A pattern of the same parts, a number, or a function of the match, which may return None."""
 Rule = tuple[Pattern, Replacement]
 
 
@@ -52,7 +52,7 @@ def to_rest(mod: IRModule, rules: Iterable[Rule]) -> IRModule:
 
 
 class Rewriter(Mutator):
-    """Rules, of which the first that fits is applied; those for one operator are found by it."""
+    """Applies the first rule that fits; the rules for an operator are found by its name."""
 
     def __init__(self, rules: Iterable[Rule], broadcast: bool = False):
         self.rules = [(pattern.heads(), pattern, new) for pattern, new in rules]
@@ -90,7 +90,7 @@ class Rewriter(Mutator):
         return item
 
     def _fitted(self, new: Any, old: Expr, pattern: Pattern) -> Expr:
-        """A replacement as a value of the type of what it replaces."""
+        """A replacement as a value of the type that the old value has."""
         wanted, kind = old.type, getattr(new, "type", None)
         if isinstance(new, bool | int | float) and isinstance(wanted, TensorType):
             return call_op("full", shape=wanted.shape, value=new, dtype=wanted.dtype)

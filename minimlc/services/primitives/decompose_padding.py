@@ -39,7 +39,7 @@ from minimlc.loops.values.node import replace
 
 
 class Padded(NamedTuple):
-    """What a padding block stores: `value` where `inside` holds, else a constant."""
+    """The store of a padding block: `value` where `inside` holds, else a constant."""
 
     store: Store
     inside: Expr
@@ -91,7 +91,7 @@ def _padded_copy(block: Block, place: Place[Block]) -> Padded:
         case Select(outside, Const() as constant, value):
             inside = _negation(outside)
         case _:  # other nodes: refused
-            refuse("E153", "does not store a value or a constant, as a condition says", of=block)
+            refuse("E153", "does not select a value or a constant by a condition", of=block)
     if reads(store, store.buffer):
         refuse("E153", f"reads {store.buffer.name}, which it writes", of=block)
     plain = {part for part in store.indices if isinstance(part, Var)}
@@ -99,14 +99,14 @@ def _padded_copy(block: Block, place: Place[Block]) -> Padded:
         refuse("E153", "does not store one element for each value of its iters", of=block)
     if names_loops(block, place.loops):
         refuse("E153", "uses loop variables directly, not through its iters", of=block)
-    told = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
-    if any(map(has_loads, told)):
+    parts = (inside, block.predicate, *store.indices, *(it.value for it in block.iters))
+    if any(map(has_loads, parts)):
         refuse("E153", "has a condition or an index that reads a buffer", of=block)
     return Padded(store, inside, value, constant)
 
 
 def _negation(condition: Expr) -> Expr:
-    """What holds where `condition` does not."""
+    """The negation of `condition`."""
     opposite = {"<": ">=", ">=": "<", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
     match condition:
         case Unary("not", a):

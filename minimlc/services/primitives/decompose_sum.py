@@ -29,7 +29,7 @@ from minimlc.loops.schedule.primitive import primitive, refuse
 from minimlc.loops.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.loops.values.dtypes import integer_range, is_integer
 from minimlc.loops.values.node import replace, walk
-from minimlc.services.primitives.sums import einsum_of, own_nest
+from minimlc.services.primitives.sums import einsum_of, iter_nest
 
 MOST_TERMS = 16
 """Four factors of two terms each have so many."""
@@ -60,7 +60,7 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
     """
     place = find_block(func, block)
     target = place.stmt
-    top, own = own_nest(place)
+    top, loops = iter_nest(place)
     einsum = einsum_of(place)
     store = einsum.store
     if not is_integer(store.buffer.dtype):
@@ -68,10 +68,10 @@ def decompose_sum(func: PrimFunc, block: str) -> PrimFunc:
         refuse("E154", why, of=target)
     groups = _by_axes(_terms(einsum.value, target), store.indices)
     if len(groups) < 2:
-        hint = f'sch.rfactor("{own[-1].var.name}") sums up parts of it'
+        hint = f'sch.rfactor("{loops[-1].var.name}") sums up parts of it'
         refuse("E154", "adds up terms that all use the same axes", of=target, hint=hint)
     names = Names(func)
-    part = partial(_part, target, own, names)
+    part = partial(_part, target, loops, names)
     nests: list[Stmt] = []
     sums: list[Load] = []
     start = einsum.start
@@ -101,7 +101,7 @@ def _part(
     init: Store | None,
     body: Store,
 ) -> Stmt:
-    """A block over some of its iters, with other contents, in a nest of its own; all that it binds
+    """A block over some of its iters, with other contents, in a separate nest; all that it binds
     has fresh names.
     """
     by_loop = {it.value: it for it in iters}
@@ -113,7 +113,7 @@ def _part(
 
 
 def _terms(value: Expr, block: Block) -> list[Term]:
-    """What a value is the sum of."""
+    """The terms that a value is the sum of."""
     match value:
         case Const():
             terms = [Term(int(value.value), ())]
@@ -138,7 +138,7 @@ def _terms(value: Expr, block: Block) -> list[Term]:
 
 
 def _by_axes(terms: Sequence[Term], axes: Sequence[Expr]) -> dict[tuple[Expr, ...], list[Term]]:
-    """Terms by the axes that occur in them, in order; those without join those with the fewest."""
+    """Terms by the axes that occur in them, in order; terms without join those with the fewest."""
     alike: dict[tuple, Term] = {}
     for term in terms:
         values = tuple(map(key, term.values))
@@ -146,9 +146,9 @@ def _by_axes(terms: Sequence[Term], axes: Sequence[Expr]) -> dict[tuple[Expr, ..
         alike[values] = Term(before.factor + term.factor, term.values)
     groups: dict[tuple[Expr, ...], list[Term]] = {}
     for term in alike.values():
-        spoken = {node for value in term.values for node in walk(value)}
-        own = tuple(axis for axis in axes if axis in spoken)
-        groups.setdefault(own, []).append(term)
+        nodes = {node for value in term.values for node in walk(value)}
+        used = tuple(axis for axis in axes if axis in nodes)
+        groups.setdefault(used, []).append(term)
     if () in groups and len(groups) > 1:
         alone = groups.pop(())
         groups[min(groups, key=len)] += alone

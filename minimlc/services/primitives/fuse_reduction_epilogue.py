@@ -63,7 +63,7 @@ def fuse_reduction_epilogue(func: PrimFunc, reduction_block: str, epilogue_block
 
 
 def _reducer(source: Producer) -> str:
-    """The operator of a reduction that starts, once and first, from what its init says."""
+    """The operator of a reduction whose init surely runs first, and once."""
     block = source.block
     op = reducer_of(block)
     if op not in REDUCERS or not starts_its_target(block):
@@ -78,7 +78,7 @@ def _reducer(source: Producer) -> str:
 
 
 def _check_pair(func: PrimFunc, subject: Producer, source: Producer) -> None:
-    """One block writes the buffer between the two, the other alone reads it."""
+    """Refuse unless one block writes the buffer between the two, and the other alone reads it."""
     if not reads(subject.block.body, source.buffer) or subject.block is source.block:
         refuse("E115", f"does not read {source.buffer.name}", of=subject.block)
     check_own_result(func, source)
@@ -107,7 +107,7 @@ def _started(value: Expr, source: Producer, op: str, start: Expr) -> Expr | None
 
 
 def _combined(value: Binary, rest: Expr | None, inner: Expr | None, both: Expr) -> Expr | None:
-    """`both`, or only the `rest` where what it is combined with is the identity."""
+    """`both`, or only the `rest` where its other operand is the identity."""
     if inner is None:
         return None
     return rest if rest is not None and _is_identity(value.op, inner) else both

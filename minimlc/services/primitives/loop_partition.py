@@ -96,7 +96,7 @@ def _checked_points(loop: For, extent: int, points: Sequence[int]) -> list[int]:
 
 
 def _piece(loop: For, part: tuple[int, int], names: Names, ending: str) -> For:
-    """The iterations of a part, counted from 0; with an ending, all it binds is its own."""
+    """The iterations of a part, counted from 0; with an ending, all names in it are fresh."""
     start, stop = part
     var = loop.var
     fresh: dict[Node, Node] = {}

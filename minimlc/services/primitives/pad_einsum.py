@@ -33,7 +33,7 @@ from minimlc.loops.schedule.tree import find_block, nest, replaced, with_allocs
 from minimlc.loops.values.dtypes import is_float, is_integer, to_numpy
 from minimlc.loops.values.node import replace, walk
 from minimlc.services.layouts.layout import is_too_large
-from minimlc.services.primitives.sums import Einsum, einsum_of, own_nest
+from minimlc.services.primitives.sums import Einsum, einsum_of, iter_nest
 
 Sizes = dict[Var, int]
 """The extents that padded iters are to have."""
@@ -57,7 +57,7 @@ def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
     place = find_block(func, block)
     target = place.stmt
     sizes = _sizes(target, padding)
-    top, own = own_nest(place)
+    top, old = iter_nest(place)
     einsum = einsum_of(place)
     if not sizes:
         return func
@@ -80,7 +80,7 @@ def pad_einsum(func: PrimFunc, block: str, padding: Sequence[int]) -> PrimFunc:
         buffers.append(sums)
     iters = tuple(replace(it, extent=sizes.get(it.var, it.extent)) for it in target.iters)
     extents = {it.value: index(it.extent) for it in iters}
-    loops = [replace(lp, extent=extents[lp.var]) for lp in own]
+    loops = [replace(lp, extent=extents[lp.var]) for lp in old]
     new = nest(loops, replace(target, iters=iters, init=init, body=body))
     return finish(with_allocs(replaced(func, {top: seq((*before, new, *after))}), buffers))
 
@@ -96,7 +96,7 @@ def _sizes(block: Block, padding: Sequence[int]) -> Sizes:
 
 
 def _check_zeros(block: Block, einsum: Einsum, sizes: Sizes) -> None:
-    """Whatever padding adds to a sum that counts is 0, and changes nothing."""
+    """Refuse unless all that padding adds to a sum that counts is 0, and changes nothing."""
     is_real = is_float(einsum.start.dtype)
     for it in block.iters:
         if it.kind != "R" or it.var not in sizes:
@@ -205,9 +205,9 @@ def _pad_nest(source: Buffer, limits: Sequence[Limit], cache: Buffer, names: Nam
 
 def _padded_output(block: Block, store: Store, sizes: Sizes, names: Names) -> tuple[Buffer, Stmt]:
     """The buffer of the padded sums, and the nest that copies those that count."""
-    own = {it.var: it.extent for it in block.iters}
+    extents = {it.var: it.extent for it in block.iters}
     dims = [part for part in store.indices if isinstance(part, Var)]
-    shape = [sizes.get(var, own[var]) for var in dims]
+    shape = [sizes.get(var, extents[var]) for var in dims]
     sums = _padded_buffer(block, store.buffer, shape, names)
-    real = [own[var] for var in dims]
+    real = [extents[var] for var in dims]
     return sums, copy_nest(End(sums), End(store.buffer), Space(real), names, sums.name)

@@ -55,13 +55,13 @@ def reindex(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
 def reindex_cache_read(
     func: PrimFunc, block: str, buffer: str, scope: str, index_map: str | Callable[..., Any]
 ) -> PrimFunc:
-    """Let a block read a copy of a buffer that is laid out as a map of the block's iters says.
+    """Let a block read a copy of a buffer that is laid out by a map of the block's iters.
 
         C[vi] += A[vi + vr] * W[vr]    -->    A_local[v1, v0] = A[v0 + v1]
                                               C[vi] += A_local[vr, vi] * W[vr]
 
     Here for `vi, vr -> vr, vi`. Legal where `reindex` is, when the map is one-to-one on the iters
-    that occur in the block's index and speaks of no other.
+    that occur in the block's index and uses no other.
     """
     use = use_of(func, block, buffer)
     if any(item.is_write for item in use.mine):
@@ -74,14 +74,14 @@ def reindex_cache_read(
 def reindex_cache_write(
     func: PrimFunc, block: str, buffer: str, scope: str, index_map: str | Callable[..., Any]
 ) -> PrimFunc:
-    """Let a block write a buffer of its own, laid out as a map of its iters says, that is copied
-    out after it.
+    """Let a block write a separate buffer that is laid out by a map of its iters, and copied out
+    after it.
 
         C[vi * 4 + vj] = f(vi, vj)     -->    C_local[vj, vi] = f(vi, vj)
                                               C[v0 * 4 + v1] = C_local[v1, v0]
 
     Here for `vi, vj -> vj, vi`. Legal where `reindex` is, when the map is one-to-one on the iters
-    that occur in the block's index and speaks of no other.
+    that occur in the block's index and uses no other.
     """
     use = use_of(func, block, buffer)
     if not any(item.is_write for item in use.mine):
@@ -93,7 +93,7 @@ def reindex_cache_write(
 def _with_copy(
     func: PrimFunc, use: Use, name: str, scope: str, index_map: str | Callable[..., Any] | None
 ) -> PrimFunc:
-    """The block with a copy of what it uses, laid out by its iters or by a map of them."""
+    """The function in which a block uses a copy, laid out by its iters or by a map of them."""
     indices, buffer = _only_index(use), use.buffer.name
     used = [it for it in use.block.iters if any(it.var in variables(i) for i in indices)]
     if not used:
@@ -106,19 +106,19 @@ def _with_copy(
     if is_too_large(shape, replace(use.buffer, shape=sizes)):
         refuse("E146", f"{buffer} would have a copy of {prod(shape)} elements", at=use.block)
     cache = Buffer(names.buffer(name), shape, use.buffer.dtype, scope)
-    own, outside = End(cache, layout), _reindexed(use, indices, used)
+    inside, outside = End(cache, layout), _reindexed(use, indices, used)
     at = fixed(layout([it.var for it in used]))
     new = Redirect({use.buffer: to(cache, at)}).visit(use.block)
     if not any(item.is_write for item in use.mine):
         anchor = reading_anchor(use)
         _check_index(use, indices, anchor)
-        copy = copy_nest(outside, own, Space(sizes), names, cache.name)
+        copy = copy_nest(outside, inside, Space(sizes), names, cache.name)
         return finish(beside(func, anchor.stmt, use.block, new, [copy], [], cache))
     places = anchors(use.place)
     anchor = next((a for a in places if not unfit_to_write(use, a)), places[0])
     _check_written(use, used, anchor)
     _check_index(use, indices, anchor)
-    copy = copy_nest(own, outside, _space(use, used, anchor), names, cache.name)
+    copy = copy_nest(inside, outside, _space(use, used, anchor), names, cache.name)
     result = beside(func, anchor.stmt, use.block, new, [], [copy], cache)
     if not is_written(result, use, cache, anchor):
         no_copy(use, f'block "{use.block.name}" does not surely run for all its iters')
@@ -156,7 +156,7 @@ def _layout(
 
 
 def _check_written(use: Use, used: Sequence[BlockIter], anchor: Anchor) -> None:
-    """What the block writes can be copied out: it starts anew, and each element has one value."""
+    """Refuse a write that cannot be copied out: each element must start anew, with one value."""
     why = unfit_to_write(use, anchor)
     if why:
         no_copy(use, why)
@@ -177,8 +177,8 @@ def _only_index(use: Use) -> tuple[Expr, ...]:
     if len(distinct) != 1:
         _unclear(use, f"has {len(distinct)} different indices")
     (indices,) = distinct.values()
-    own = {it.var for it in block.iters}
-    if not all(variables(part) <= own for part in indices):
+    iters = {it.var for it in block.iters}
+    if not all(variables(part) <= iters for part in indices):
         _unclear(use, "is indexed by loops directly")
     return indices
 
@@ -189,15 +189,15 @@ def _unclear(use: Use, why: str) -> NoReturn:
 
 
 def _check_index(use: Use, indices: Sequence[Expr], anchor: Anchor) -> None:
-    """What the index itself loads is the same where the copy is made, beside the anchor."""
+    """Refuse an index that loads what the anchor writes, as the copy is made beside the anchor."""
     loads = {part.buffer for i in indices for part in walk(i) if isinstance(part, Load)}
-    own = [buffer.name for buffer in stored_in(anchor.stmt) & loads]
-    if own:
-        _unclear(use, f"has an index that reads {min(own)}, which the same loops write")
+    changed = [buffer.name for buffer in stored_in(anchor.stmt) & loads]
+    if changed:
+        _unclear(use, f"has an index that reads {min(changed)}, which the same loops write")
 
 
 def _check_bounds(use: Use, indices: tuple[Expr, ...], used: Sequence[BlockIter]) -> None:
-    """The copy takes all values of the iters, also those that conditions in the block leave out."""
+    """Refuse an index out of bounds: the copy takes all iters, whatever the conditions."""
     probe = Access(
         use.buffer, indices, False, tuple(map(iter_loop, used)), (), None, "", 0, use.block
     )

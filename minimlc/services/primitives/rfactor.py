@@ -83,8 +83,8 @@ def rfactor(func: PrimFunc, loop: str, axis: int = 0) -> PrimFunc:
 
 
 class _Cut(NamedTuple):
-    """A reduction, its loops, and the one to factor, which becomes dimension `axis` of what holds
-    the partial results.
+    """A reduction, its loops, and the one to factor, which becomes dimension `axis` of the
+    partial results.
     """
 
     block: Block
@@ -110,7 +110,7 @@ def _size(loop: For) -> int:
 def _partial(
     cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr], sometimes: Sequence[Expr]
 ) -> Stmt:
-    """One iter for each reduction loop; each partial result starts anew, whatever is left out."""
+    """The block of partial results, an iter per reduction loop; each of them starts anew."""
     block, how, names = cut.block, cut.how, cut.names
     loops = {lp: names.var(f"v{lp.var.name}") for lp in cut.reducing}
     over_loops: dict[Node, Node] = {lp.var: var for lp, var in loops.items()}
@@ -152,14 +152,14 @@ def _place(cache: Buffer, at: tuple[Expr, ...]) -> Move:
 def _starts(block: Block, how: Reducer) -> Sequence[Const]:
     """The identity; a plain 0.0 will do for a float sum that starts from 0.0 anyway."""
     match block.init, how.start:
-        case Store(_, _, Const() as own), (Const() as start,) if own.value == start.value:
-            return (own,)
+        case Store(_, _, Const() as init), (Const() as start,) if init.value == start.value:
+            return (init,)
         case _:  # other nodes: not a plain start
             return how.start
 
 
 def _final(cut: _Cut, caches: Sequence[Buffer], always: Sequence[Expr]) -> Stmt:
-    """The block combines partial results where it combined values: one iter for all of them."""
+    """The block that combines partial results instead of values: one iter for all of them."""
     block, how, factor = cut.block, cut.how, cut.factor
     loops = [lp for lp in cut.own if lp not in cut.reducing] + [factor]
     again = cut.names.again(loops)
@@ -264,41 +264,41 @@ def _reduce_loops(block: Block, nest: Nest, factor: For) -> list[For]:
 
 
 def _conditions(
-    block: Block, how: Reducer, own: Sequence[For], reducing: Sequence[For]
+    block: Block, how: Reducer, loops: Sequence[For], reducing: Sequence[For]
 ) -> tuple[list[Expr], list[Expr]]:
     """The conditions under which an element is reduced at all, and those that leave out values.
 
-    Where an init runs first, an element is reduced where its first instance runs: that is what a
-    condition says where the reduction loops are at 0.
+    Where an init runs first, an element is reduced where its first instance runs: where
+    the condition holds with the reduction loops at 0.
     """
     kept = {store.buffer for store in how.stores}
     always: list[Expr] = []
     sometimes: list[Expr] = []
-    own_vars = {lp.var for lp in reducing}
+    reduced = {lp.var for lp in reducing}
     zero: dict[Node, Node] = {lp.var: index(0) for lp in reducing}
     exact = {it.value for it in _spatial(block)}
-    spatial_loops = {lp.var for lp in own} - own_vars
+    spatial_loops = {lp.var for lp in loops} - reduced
     for part in conjuncts(block.predicate):
         if reads_any(part, kept):
             refuse(CODE, f"runs only where {part.script()}", of=block)
-        spoken = variables(part)
-        if not spoken & own_vars:
+        used = variables(part)
+        if not used & reduced:
             always.append(part)
             continue
         sometimes.append(part)
-        if spoken & spatial_loops - exact:
+        if used & spatial_loops - exact:
             why = f"the condition {part.script()} uses more than iters"
             refuse(CODE, why, at=block)
         if block.init is not None:
             always.append(simplify(substitute(part, zero)))
-    if block.init is None and any(variables(part) - own_vars for part in sometimes):
-        _check_inside(block, how, own, always)
+    if block.init is None and any(variables(part) - reduced for part in sometimes):
+        _check_inside(block, how, loops, always)
     return always, sometimes
 
 
-def _check_inside(block: Block, how: Reducer, own: Sequence[For], always: Sequence[Expr]) -> None:
-    """Without the other conditions, no iter and no index leaves its range."""
-    ranges = loop_ranges(tuple(own)).assume(conjunction(always))
+def _check_inside(block: Block, how: Reducer, loops: Sequence[For], always: Sequence[Expr]) -> None:
+    """Refuse if, without the other conditions, an iter or index may leave its range."""
+    ranges = loop_ranges(tuple(loops)).assume(conjunction(always))
     inner = ranges.extended({it.var: it.extent for it in block.iters})
     places = [(it.value, it.extent) for it in _spatial(block)]
     fine = all(_within(ranges, *place) for place in places) and all(

@@ -67,12 +67,12 @@ def rolling_buffer(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
         refuse("E117", f'block "{block}" does not write {buffer}', at=subject.block)
     check_own_result(func, subject)
     check_plain_path(subject.place.around)
-    _, own, shared = subject.place.nest()
+    _, loops, shared = subject.place.nest()
     if not shared:
         refuse("E148", f'block "{block}" is in no loop of its readers', hint=_first_move(subject))
     loop = next((lp for lp in reversed(shared) if constant_value(lp.extent) != 1), shared[-1])
     _check_loop(subject, loop)
-    window = _window(subject, own, loop)
+    window = _window(subject, loops, loop)
     check_clipping_only(subject.block, subject.place.loops)
     dim, size = window.dim, window.size
     shape = (*subject.buffer.shape[:dim], size, *subject.buffer.shape[dim + 1 :])
@@ -95,7 +95,7 @@ def _first_move(subject: Producer) -> str:
 
 
 def _check_loop(subject: Producer, loop: For) -> None:
-    """The loop is serial, makes all it reads anew so far, and leaves the block's inputs alone."""
+    """Refuse a loop that is not serial, does not make all it reads anew, or changes the inputs."""
     name = loop.var.name
     if loop.kind not in ("serial", "unrolled"):
         refuse("E119", f'loop "{name}" is {loop.kind} already', at=loop)
@@ -114,11 +114,11 @@ def _no_window(subject: Producer, why: str) -> NoReturn:
     refuse("E148", f"has no sliding window: {why}", of=subject.block)
 
 
-def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
+def _window(subject: Producer, loops: Sequence[For], loop: For) -> _Window:
     extents = loop_extents(subject.place.loops)
     digits = Digits(extents)
     iters = [*subject.dims, *(it for it in subject.block.iters if it.kind == "R")]
-    moving = {lp.var for lp in own}
+    moving = {lp.var for lp in loops}
     parts = [_parts(subject, it, extents, moving) for it in iters]
     coverage = Coverage(digits)
     window: _Window | None = None
@@ -134,7 +134,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
         if window is not None or least < 0 < most or dim >= len(subject.dims):
             _no_window(subject, f"{loop.var.name} moves it along {it.var.name} in another way")
         window = _Window(loop, dim, most, len(values), to_expr(inner, extents))
-    for lp in own:
+    for lp in loops:
         if not runs(lp):
             _no_window(subject, f"the extent of {lp.var.name} is not constant")
     if window is None:
@@ -148,7 +148,7 @@ def _window(subject: Producer, own: Sequence[For], loop: For) -> _Window:
 def _parts(
     subject: Producer, it: BlockIter, extents: Mapping[Var, int], moving: set[Var]
 ) -> tuple[Expr, Expr]:
-    """Where an iter's window begins, over the loops around, and what is added by its own loops."""
+    """An iter's window: its start, over the loops around, and the part of the block's own loops."""
     (total,) = Digits(extents).sums([it.value])
     if total is not None:
         inner = terms_of(total, moving)

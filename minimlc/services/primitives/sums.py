@@ -1,4 +1,4 @@
-"""Sums of products, alone in loops that are their iters: what some primitives are for."""
+"""Sums of products, alone in loops that are their iters, as some primitives take them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,26 +32,26 @@ class Einsum(NamedTuple):
     start: Const
 
 
-def own_nest(place: Place[Block]) -> tuple[Stmt, Sequence[For]]:
+def iter_nest(place: Place[Block]) -> tuple[Stmt, Sequence[For]]:
     """A block's nest: one serial loop for each iter, and nothing else."""
     block = place.stmt
-    top, own, _ = place.nest()
+    top, loops, _ = place.nest()
     if any(isinstance(stmt, Block | IfThenElse) for stmt in place.around):
         refuse("E154", "is inside a condition or another block", of=block)
     if block.predicate is not None:
         refuse("E154", f"runs only where {block.predicate.script()}", of=block)
-    check_serial(block, own)
-    extents = {loop.var: constant_value(loop.extent) for loop in own}
+    check_serial(block, loops)
+    extents = {loop.var: constant_value(loop.extent) for loop in loops}
     bound = {it.value: it.extent for it in block.iters}
     if len(bound) != len(block.iters) or bound != extents or min(bound.values(), default=1) < 1:
         why = "is not alone in loops that are its iters, one for each"
         hint = "do this step before its loops are cut or fused, or its init decomposed"
         refuse("E154", why, of=block, hint=hint)
-    return top, own
+    return top, loops
 
 
 def einsum_of(place: Place[Block]) -> Einsum:
-    """The sum of products that a block is."""
+    """A block as a sum of products."""
     block = place.stmt
     parts = reduction_parts(block)
     if parts is None or parts[0] != "+" or not isinstance(block.body, Store):
@@ -75,7 +75,7 @@ def einsum_of(place: Place[Block]) -> Einsum:
 
 
 def _check_products(block: Block, value: Expr) -> None:
-    """A value is made of elements and constants by +, - and *."""
+    """Refuse a value that is not made of elements and constants by +, - and *."""
     match value:
         case Load() | Const():
             pass

@@ -27,7 +27,7 @@ from minimlc.services.layouts.index_map import IndexMap
 def transform_block_layout(
     func: PrimFunc, block: str, index_map: str | Callable[..., Any]
 ) -> PrimFunc:
-    """Run a block over other iters: those that `index_map` makes of its own ones.
+    """Run a block over other iters, which `index_map` makes of the old ones.
 
         for i, j in grid(8, m):            for ax0, ax1, ax2 in grid(2, m, 4):
             S(vi=i, vj=j)           -->        S(vi=v0 * 4 + v2, vj=v1)
@@ -63,19 +63,19 @@ def transform_block_layout(
 
 
 def _check_alone(block: Block, place: Place[Block]) -> None:
-    """The block's nest, whose loops run through all of its iters, once for each value."""
-    own = place.nest().own
+    """Refuse unless the block's own loops run through all of its iters, once for each value."""
+    loops = place.nest().own
     check_plain_path(s for s in place.around if isinstance(s, Block))
     ordered = [it.var.name for it in block.iters if it.kind == "O"]
     if ordered:
         why = f'the instances of block "{block.name}" must be taken in order along {ordered[0]}'
         refuse("E149", why, at=block)
-    check_serial(block, own)
-    if names_loops(block, own):
+    check_serial(block, loops)
+    if names_loops(block, loops):
         refuse("E149", "uses the variables of its loops directly", of=block)
-    check_full_domain(block, block.iters, own, place.loops)
+    check_full_domain(block, block.iters, loops, place.loops)
     for loop in repeats(block, place.loops):
-        if loop in own:
+        if loop in loops:
             why = f'block "{block.name}" runs anew in each iteration of "{loop.var.name}"'
             refuse("E149", why)
 
@@ -112,7 +112,7 @@ def _kind(block: Block, layout: IndexMap, out: Expr) -> IterKind:
 def _check_any_order(
     block: Block, layout: IndexMap, kinds: Sequence[IterKind], place: Place[Block]
 ) -> None:
-    """The instances of a reduction may be exchanged, and its first stays the first."""
+    """Refuse unless a reduction's instances may be exchanged, and its first stays the first."""
     if not any(it.kind == "R" for it in block.iters):
         return
     if not is_commutative_reduction(block, place.loops):
@@ -130,7 +130,7 @@ def reorder_block_iter_var(func: PrimFunc, block: str, order: Sequence[int]) -> 
 
         vi, vj = remap("SS", [i, j])        -->        vj, vi = remap("SS", [j, i])
 
-    Always legal: the loops alone say in which order instances run.
+    Always legal: the loops alone determine the order of instances.
     """
     target = find_block(func, block).stmt
     count = len(target.iters)

@@ -19,40 +19,40 @@ def unsafe_set_dtype(func: PrimFunc, block: str, buffer: str, dtype: str) -> Pri
         C[i] = B[i] * 2                      C[i] = float32(B[i]) * 2
 
     Here for a float16 A. Legal for the function's own buffers, when `dtype` has every value of the
-    old one, or every value that is stored was converted from a dtype of which that holds.
+    old one, or of the dtypes from which all stored values were converted.
     """
     # NB: in TVM, any dtype will do, and what it lacks is lost: hence the name.
-    own, name = own_buffer(func, block, buffer), dtype_record(dtype).name
-    if name == own.dtype:
+    old, name = own_buffer(func, block, buffer), dtype_record(dtype).name
+    if name == old.dtype:
         return func
     for item in accesses(func):
-        if item.is_write and item.buffer is own and isinstance(item.node, Store):
-            _check_kept(item.block, own, name, _source(item.node.value, own))
-    new = replace(own, dtype=name)
-    moves: dict[Buffer, Move] = {own: lambda item: _converted(item, own, new)}
+        if item.is_write and item.buffer is old and isinstance(item.node, Store):
+            _check_kept(item.block, old, name, _source(item.node.value, old))
+    new = replace(old, dtype=name)
+    moves: dict[Buffer, Move] = {old: lambda item: _converted(item, old, new)}
     body = Redirect(moves).visit(func.body)
-    allocs = tuple(new if each is own else each for each in func.allocs)
+    allocs = tuple(new if buf is old else buf for buf in func.allocs)
     return finish(replace(func, allocs=allocs, body=body))
 
 
-def _source(value: Expr, own: Buffer) -> Expr:
-    """What a stored value was converted from, if no conversion can lose anything."""
-    if isinstance(value, Cast) and holds(own.dtype, value.a.dtype):
+def _source(value: Expr, old: Buffer) -> Expr:
+    """The value from which a stored one was converted, if no conversion can lose anything."""
+    if isinstance(value, Cast) and holds(old.dtype, value.a.dtype):
         return value.a
     return value
 
 
-def _check_kept(block: Block | None, own: Buffer, dtype: str, value: Expr) -> None:
+def _check_kept(block: Block | None, old: Buffer, dtype: str, value: Expr) -> None:
     if not holds(dtype, value.dtype):
         who = f'block "{block.name}"' if block is not None else "a statement"
-        why = f"{who} stores {value.dtype} in {own.name}, and {dtype} has not every value of that"
+        why = f"{who} stores {value.dtype} in {old.name}, and {dtype} has not every value of that"
         hint = "a script with that dtype: it would be another program"
         refuse("E117", why, at=block, hint=hint)
 
 
-def _converted(item: Load | Store, own: Buffer, new: Buffer) -> Expr | Store:
+def _converted(item: Load | Store, old: Buffer, new: Buffer) -> Expr | Store:
     moved = replace(item, buffer=new)
     if isinstance(moved, Load):
-        return moved if new.dtype == own.dtype else Cast(own.dtype, moved)
-    value = moved.value if holds(new.dtype, own.dtype) else _source(moved.value, own)
+        return moved if new.dtype == old.dtype else Cast(old.dtype, moved)
+    value = moved.value if holds(new.dtype, old.dtype) else _source(moved.value, old)
     return replace(moved, value=value if value.dtype == new.dtype else Cast(new.dtype, value))

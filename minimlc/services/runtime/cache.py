@@ -30,7 +30,7 @@ ABANDONED_SECONDS = 3600
 """A half-written file this old belongs to a process that was killed."""
 
 _FOLDERS = {"win32": ("LOCALAPPDATA", "AppData/Local"), "darwin": ("", "Library/Caches")}
-"""Where a platform keeps caches: a variable that says it, else a folder in the user's own."""
+"""The folder for caches of a platform: in a variable, else a folder in the user's own."""
 
 _MAGIC = b"minimlc1"
 _LOOK = 64
@@ -41,7 +41,7 @@ _unseen: dict[Path, int] = {}
 """Bytes that this process has written to a folder since its last look."""
 
 Entry = tuple[dict[str, Any], bytes]
-"""What is said of machine code, and the code."""
+"""A record about machine code, and the code."""
 
 _NAMES = re.compile(r"[0-9a-f]{40}\.bin|[0-9a-f]{40}\.\d+-\d+\.new|minimlc-\w{8}\.so")
 """Entries, files that become one, and libraries that are being loaded."""
@@ -72,17 +72,17 @@ COMPILER = (
 
 @functools.cache
 def code_version() -> str:
-    """A hash of what tells the code generator's own source from another: a changed compiler finds
-    no old code. Names, sizes and times are what Python asks of its compiled files, too; where
-    all times are one, as an installation may set them, they tell nothing, and contents do.
+    """A hash that identifies the code generator's own source: a changed compiler finds no old code.
+    It is of names, sizes and times, as Python checks its compiled files, too; where all times are
+    one, as an installation may set them, it is of contents as well.
     """
     digest = hashlib.blake2b(digest_size=16)
     root = Path(__file__).parents[2]
-    paths = [path for each in COMPILER for path in sorted(root.glob(each))]
+    paths = [path for pattern in COMPILER for path in sorted(root.glob(pattern))]
     facts = [path.stat() for path in paths]
-    alike = len({each.st_mtime_ns for each in facts}) <= 1
-    for path, each in zip(paths, facts, strict=True):
-        digest.update(f"{path.name} {each.st_size} {each.st_mtime_ns}\n".encode())
+    alike = len({fact.st_mtime_ns for fact in facts}) <= 1
+    for path, fact in zip(paths, facts, strict=True):
+        digest.update(f"{path.name} {fact.st_size} {fact.st_mtime_ns}\n".encode())
         if alike:
             digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -97,8 +97,8 @@ def cache_key(parts: Iterable[str]) -> str:
 
 
 def own_folder(*, make: bool = False) -> Path | None:
-    """Where this user's entries are: in `cache_dir()`, or in a folder of one's own in it where
-    others may write there, too. None where there is no such place.
+    """The folder of this user's entries: `cache_dir()`, or a separate folder in it where others may
+    write there, too. None where there is no such place.
     """
     try:
         folder = cache_dir()
@@ -106,16 +106,16 @@ def own_folder(*, make: bool = False) -> Path | None:
         return None
     if folder == Path(os.devnull):
         return None
-    own = folder / f"user-{os.geteuid() if hasattr(os, 'geteuid') else ''}"
-    for place in (folder, own):
+    mine = folder / f"user-{os.geteuid() if hasattr(os, 'geteuid') else ''}"
+    for place in (folder, mine):
         with contextlib.suppress(OSError):
             if make:
                 place.mkdir(0o700, parents=True, exist_ok=True)
-            if _is_own(place.stat()):
+            if _is_private(place.stat()):
                 return place
-    if os.path.exists(own):
+    if os.path.exists(mine):
         warnings.warn(
-            f"compiled code is not cached: {own} belongs to another user, or others may write it; "
+            f"compiled code is not cached: {mine} belongs to another user, or others may write it; "
             "MINIMLC_CACHE_DIR chooses another folder",
             RuntimeWarning,
             stacklevel=2,
@@ -123,7 +123,7 @@ def own_folder(*, make: bool = False) -> Path | None:
     return None
 
 
-def _is_own(facts: os.stat_result) -> bool:
+def _is_private(facts: os.stat_result) -> bool:
     """Whether a file is this user's, and nobody else may write it."""
     if not hasattr(os, "geteuid"):  # Windows: a user's folder is nobody else's
         return True
@@ -131,7 +131,7 @@ def _is_own(facts: os.stat_result) -> bool:
 
 
 def load_entry(key: str) -> Entry | None:
-    """What was stored under `key`; None when there is nothing sound."""
+    """The entry stored under `key`; None when there is nothing sound."""
     folder = own_folder()
     if folder is None:
         return None
@@ -157,7 +157,7 @@ def _read(path: Path) -> bytes:
     handle = os.open(path, _READING)
     try:
         facts = os.fstat(handle)
-        if not stat.S_ISREG(facts.st_mode) or not _is_own(facts) or facts.st_size > LIMIT_BYTES:
+        if not stat.S_ISREG(facts.st_mode) or not _is_private(facts) or facts.st_size > LIMIT_BYTES:
             raise PermissionError(f"{path} is not an entry of this user's")
         with open(handle, "rb", closefd=False) as file:
             return file.read()
@@ -187,12 +187,12 @@ def store_entries(entries: Sequence[tuple[str, dict[str, Any], bytes]]) -> None:
 
 
 MOST_KEPT = 1024
-"""Entries in memory of one library's."""
+"""The most entries in the memory of one library."""
 
 
 class Entries:
-    """What builds leave for others: in the folder, and in a memory of their own where they have
-    one. That forgets what was not asked for longest.
+    """Entries that builds leave for others: in the folder, and in memory where there is one, which
+    forgets the least recently used.
     """
 
     def __init__(self, folder: bool = True, memory: dict[str, Entry] | None = None):
@@ -203,7 +203,7 @@ class Entries:
         return self.folder or self.memory is not None
 
     def load(self, key: str) -> Entry | None:
-        """What was stored under `key`; None when there is nothing sound."""
+        """The entry stored under `key`; None when there is nothing sound."""
         known = None if self.memory is None else self.memory.pop(key, None)
         if known is None:
             known = load_entry(key) if self.folder else None
@@ -226,7 +226,7 @@ class Entries:
 
 
 FOLDER = Entries()
-"""Those on disk."""
+"""The entries on disk."""
 
 
 def _evict(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """Copies of arrays as numbers: which elements go where, in boxes at regular distances.
 
-A block that copies, `B[v // 16, v % 16] = A[v]`, puts an element where the digits of its iters say.
+A block that copies, `B[v // 16, v % 16] = A[v]`, places an element by the digits of its iters.
 As numbers it needs no compiler, runs at the speed of memory, and can be written to a file.
 """
 
@@ -31,10 +31,10 @@ from minimlc.loops.values.dtypes import to_numpy
 from minimlc.loops.values.node import nodes_of
 
 EXACT = {("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64")}
-"""Conversions that change no number: what the recipes for 16-bit floats copy by."""
+"""Conversions that change no number, as recipes for 16-bit floats copy."""
 
 MOST_BOXES = 64
-"""Of one copy: a few, where a row ends in the middle of a panel."""
+"""The most boxes of a copy, which has a few where a row ends in the middle of a panel."""
 
 
 class Digit(NamedTuple):
@@ -82,12 +82,12 @@ def _view(data: np.ndarray, sizes: tuple[int, ...], start: int, steps: Sequence[
 def copy_from(record: Any) -> Copy:
     """The reverse of writing a copy as JSON, which makes lists of its tuples."""
     shape, dtype, boxes = record
-    parts = [Box(to, at, tuple([Digit(*each) for each in digits])) for to, at, digits in boxes]
+    parts = [Box(to, at, tuple([Digit(*digit) for digit in digits])) for to, at, digits in boxes]
     return Copy(tuple(shape), dtype, tuple(parts))
 
 
 def strided(block: Block, param: Buffer) -> Copy | None:
-    """What a block copies from `param`; None where it does not copy along the digits of its iters.
+    """A block's copy from `param`; None where it does not copy along the digits of its iters.
 
     Legal when each index is a sum of terms with one iter at the most, and so is each condition's
     side: then all iters move through target and source on their own.
@@ -143,7 +143,7 @@ def _vars(item: Expr) -> set[Var]:
 
 
 Place = list[tuple[Expr, int]]
-"""An element's number, as a sum: indices and what one step of each is worth."""
+"""An element's number, as a sum: indices and their strides."""
 
 
 def _offset(indices: Sequence[Expr], shape: Sequence[int]) -> Place:
@@ -161,10 +161,10 @@ def _boxes(
     for it in block.iters:
         numbers = np.arange(it.extent)
         values = {**origin, it.var: numbers}
-        own = [c for c in conditions if it.var in _vars(c)]
+        tests = [c for c in conditions if it.var in _vars(c)]
         runs = np.logical_and.reduce(
             [np.broadcast_to(True, numbers.shape)]
-            + [np.broadcast_to(evaluate(c, values), numbers.shape) for c in own]
+            + [np.broadcast_to(evaluate(c, values), numbers.shape) for c in tests]
         )
         moves = [
             np.broadcast_to(_number(place, values) - start, numbers.shape)[runs]
@@ -199,10 +199,10 @@ def _pieces(target: np.ndarray, source: np.ndarray) -> list[Box]:
     )
     run = len(target) if regular.all() else int(np.argmin(regular)) + 1
     whole = len(target) // run * run
-    rows = [each[:whole].reshape(-1, run) for each in (target, source)]
+    rows = [side[:whole].reshape(-1, run) for side in (target, source)]
     if not all((row - row[:, :1] == row[0] - row[0, 0]).all() for row in rows):
         whole = run
-        rows = [each[:whole].reshape(-1, run) for each in (target, source)]
+        rows = [side[:whole].reshape(-1, run) for side in (target, source)]
     digit = Digit(run, *[int(row[0, 1] - row[0, 0]) for row in rows])
     outer = _pieces(rows[0][:, 0], rows[1][:, 0])
     pieces = [box._replace(digits=(*box.digits, digit)) for box in outer]
@@ -210,12 +210,11 @@ def _pieces(target: np.ndarray, source: np.ndarray) -> list[Box]:
 
 
 class Ready(NamedTuple):
-    """What is known of a function that was scheduled and compiled before: a stub stands for it.
+    """Facts of a function that was scheduled and compiled before: a stub stands for it.
 
-    `copies` are those to be made ahead: parameter, its new name, how. A result may be the memory of
-    a parameter in `shares`, results that of the first from elements on that `views` has, and
-    parameters that of the last as `joined` says. `codes` has the name of its code and of the entry
-    in the cache, by whether use is made of that.
+    `copies` are to be made ahead: parameter, its new name, how. `shares`, `views` and `joined` are
+    as the functions of these names in `native.in_place` give them. `codes` has the name of its code
+    and of the entry in the cache, by whether results share memory.
     """
 
     copies: tuple[tuple[int, str, Copy], ...]
@@ -227,4 +226,4 @@ class Ready(NamedTuple):
 
 
 READY: WeakKeyDictionary[PrimFunc, Ready] = WeakKeyDictionary()
-"""The stubs."""
+"""The facts of each stub."""

@@ -46,7 +46,7 @@ def aligned_bytes(size: int) -> np.ndarray:
 
 
 def maker(kind: TensorType) -> Callable[[], np.ndarray]:
-    """What makes new arrays; large ones on a cache line: a vector across two takes longer."""
+    """A maker of new arrays; large ones on a cache line: a vector across two takes longer."""
     shape, dtype, size = kind.shape, to_numpy(kind.dtype), nbytes(kind)
     if size < LARGE:
         return partial(np.empty, shape, dtype)
@@ -54,7 +54,7 @@ def maker(kind: TensorType) -> Callable[[], np.ndarray]:
 
 
 class GraphFunction:
-    """What native and step-by-step graph functions share: arguments in, fresh arrays out."""
+    """The base of native and step-by-step graph functions: arguments in, fresh arrays out."""
 
     def __init__(self, name: str, func: Function, plan: Plan):
         self.__name__ = name
@@ -223,8 +223,8 @@ def library(
     kind: Callable[..., Library] = Library,
     plans: Mapping[str, Plan] = {},
 ) -> Library:
-    """A library of kernels, and of what `graph` makes of each graph function and its plan, which
-    may call all functions of the library. There may be `plans` already.
+    """A library of kernels and graph functions. `graph` makes each of the latter from its plan, and
+    they may call all functions of the library. There may be `plans` already.
     """
     functions = dict(kernels)
     for name, func in module.entries:

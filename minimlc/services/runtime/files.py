@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def path_of(name: object) -> Path | None:
-    """The path that a text or a path object gives; None for what can name no file."""
+    """The path that a text or a path object gives; None for anything that can name no file."""
     try:
         text = os.fspath(name)  # type: ignore[call-overload]
         return Path(text) if isinstance(text, str) and b"\0" not in os.fsencode(text) else None

@@ -93,7 +93,7 @@ FEATURE = re.compile(r"[+-][a-z0-9][a-z0-9._-]*")
 def missing_features(target: Target, named: bool = True) -> tuple[str, ...]:
     """The features that code for `target` may use and this machine lacks; none for its own code.
 
-    With `named` false, only those that the name of the CPU brings along: C compilers are told no
+    With `named` false, only those that the name of the CPU brings along: C compilers get no
     more. `BuildError` for features that LLVM cannot make code for.
     """
     host = Target.host()

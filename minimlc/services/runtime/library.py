@@ -1,4 +1,4 @@
-"""What `build` returns: the compiled functions by name, their source, and their time."""
+"""The result of `build`: the compiled functions by name, their source, and their time."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from minimlc.services.runtime.timing import time as time_call
 
 C_TEXTS = Hook[Callable[[Mapping[str, Any]], str]]("text in C")
 GPU_TEXTS = Hook[Callable[[IRModule], Mapping[str, Callable[[], str]]]]("texts for GPUs")
-"""What writes functions to be read: as C, as kernels."""
+"""Writers of functions as text: as C, as kernels."""
 
 
 def _part(name: str) -> Any:
@@ -42,8 +42,8 @@ class Stored(NamedTuple):
 class Library:
     """Compiled functions: `lib["mm"](a, b, c)`.
 
-    `mod` is the module as it was compiled, after all passes, or what gives it when it is asked for.
-    `checked` says that its accesses are.
+    `mod` is the module as it was compiled, after all passes, or a function that gives it on demand.
+    `checked` is whether its accesses are.
     """
 
     checked = False
@@ -56,7 +56,7 @@ class Library:
         sources: Mapping[str, Callable[[], str]],
         stored: Stored | None = None,
     ):
-        """`stored` is what the cache has of it."""
+        """`stored` describes the library in the cache."""
         self._mod = mod
         self.target = target
         self._functions = dict(functions)
@@ -79,7 +79,7 @@ class Library:
         asked for.
         """
         once = cache(whole)
-        sources = {each: partial(lambda text: once().source(text), each) for each in self._sources}
+        sources = {name: partial(lambda text: once().source(text), name) for name in self._sources}
         return type(self)(lambda: once().mod, self.target, self._functions, sources, self.stored)
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -92,7 +92,7 @@ class Library:
         return function
 
     def _check_name(self, name: object, what: str, call: str) -> None:
-        """Refuse a name that is not a string; `call` is what to write, with `{}` for a name."""
+        """Refuse a name that is not a string; `call` is the right call, with `{}` for a name."""
         if not isinstance(name, str):
             hint = call.format(f'"{next(iter(self._functions), "main")}"')
             raise CallError(f"{what}, got {type(name).__name__}", code="E616", hint=hint)

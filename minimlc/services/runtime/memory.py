@@ -1,4 +1,4 @@
-"""Memory for what compiled code reads: from a cache line on."""
+"""Memory for compiled code: arrays that begin on a cache line."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def on_a_line(array: np.ndarray) -> np.ndarray:
 
 
 def shape_of(value: Any) -> tuple[int, ...] | None:
-    """The shape of an array, or of what DLPack alone shares; None for what is neither."""
+    """The shape of an array, or of an object with DLPack alone; None for anything else."""
     if isinstance(value, type):
         return None
     if not hasattr(value, "shape") and hasattr(value, "__dlpack__"):

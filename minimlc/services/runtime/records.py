@@ -33,7 +33,7 @@ def signature_record(func: Function) -> dict[str, Any]:
 
 
 def signature_from(record: Mapping[str, Any]) -> Function:
-    """A function with these parameters, and a variable for what it computes."""
+    """A function with these parameters, and a variable as its result."""
     params = tuple(Var(name, type_from(kind)) for name, kind in record["params"])
     return Function(params, (), Var("result", type_from(record["result"])))
 
@@ -45,7 +45,7 @@ def parameter_from(record: list[Any]) -> Parameter:
 
 
 def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
-    """A plan, each slot by its number; `names` are those of constants, by their identity."""
+    """A plan with its slots by number; `names` gives a constant's name by the id of its data."""
     pairs = [(slot.reuses, slot) for step in plan.steps for slot in step.slots]
     used = [slot for pair in pairs for slot in pair if slot is not None]
     slots = dict.fromkeys([*plan.inputs, *plan.outputs, *plan.results, *used])
@@ -67,7 +67,7 @@ def plan_record(plan: Plan, names: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _parts(step: PlannedCall) -> list[tuple[Slot, ...]]:
-    """Inputs, outputs, and what memory a step needs for itself, if any."""
+    """A step's inputs, its outputs, and its scratch memory, if any."""
     return [step.inputs, step.outputs, *([step.scratch] if step.scratch else [])]
 
 
@@ -92,9 +92,9 @@ def plan_from(record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Pl
         slots.append(Slot(TensorType(tuple(kind["shape"]), kind["dtype"]), place, number))
     for slot, (*_, reuses, start) in zip(slots, record["slots"], strict=True):
         slot.reuses, slot.start = None if reuses is None else slots[reuses], start
-    steps = [_step(slots, *each) for each in record["steps"]]
+    steps = [_step(slots, *fields) for fields in record["steps"]]
     inputs, outputs, results = (
-        [slots[n] for n in record[each]] for each in ("inputs", "outputs", "results")
+        [slots[n] for n in record[key]] for key in ("inputs", "outputs", "results")
     )
     constants = [arrays[name] for name in record["constants"]]
     return Plan(inputs, constants, steps, outputs, tuple(results), record["arena_bytes"])
@@ -106,7 +106,7 @@ def restored(
     arrays: Mapping[str, np.ndarray],
     kernels: Mapping[str, Callable[..., Any]],
 ) -> Callable[..., Any]:
-    """A kernel, or a graph function of kernels."""
+    """The kernel, or the graph function of kernels, that a record describes."""
     name, code = record["name"], native.addresses.get(record["symbol"], 0)
     if "plan" not in record:
         parameters = list(map(parameter_from, record["parameters"]))

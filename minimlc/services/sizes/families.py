@@ -1,4 +1,4 @@
-"""Kinds of functions whose sizes a call or its data tell: how they are checked, printed, called."""
+"""Kinds of functions with symbolic sizes: how they are checked, printed and called."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from minimlc.loops.values.kinds import Kind
 from minimlc.loops.values.module import IRModule
 from minimlc.services.runtime.memory import shape_of
 from minimlc.services.sizes.printer_symbolic import write_symbolic
-from minimlc.services.sizes.specialize import check_told, instance_for
+from minimlc.services.sizes.specialize import check_data_sizes, instance_for
 from minimlc.services.sizes.symbolic_graphs import halves, labelled
 from minimlc.services.sizes.symbolic_loops import instance, instance_of_call
 
@@ -44,10 +44,10 @@ SYMBOLIC = Kind(is_symbolic_func, _check, _write, lambda func: [], _call)
 
 
 def call_family(mod: IRModule, name: str, func: Function, args: Sequence[Any]) -> Any:
-    """What a call of a graph function gives whose sizes the arguments tell, or data in it: what
-    comes after these is a function of its own.
+    """The result of a call of a graph function with sizes that depend on the arguments, or on data
+    in it: the rest after a data-dependent size is a separate function.
     """
-    check_told(mod, name)
+    check_data_sizes(mod, name)
     return _called(mod, name, func, args)
 
 
@@ -71,7 +71,7 @@ FAMILY = GRAPH._replace(holds=is_symbolic, call=call_family)
 def types_of(func: Function, args: Sequence[Any]) -> list[Type]:
     """The types of a call's arguments as far as `func` needs them to know its sizes: their shapes.
 
-    `CallError` for another number of them, and for what has no shape.
+    `CallError` for another number of them, and for one without a shape.
     """
     labels, values = [*labelled(func.params)], flatten(args)
     if len(values) != len(labels):

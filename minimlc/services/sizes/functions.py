@@ -1,4 +1,4 @@
-"""Functions over operators whose results have sizes that data decide, or that declare sizes."""
+"""Functions over operators whose results have data-dependent sizes, or that declare sizes."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -14,7 +14,7 @@ from minimlc.loops.values.literals import Symbol
 
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
-    """An error that names the operator where arguments do not fit its signature."""
+    """The function, with an error that names it where arguments do not fit its signature."""
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
@@ -30,16 +30,16 @@ def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @_checked
 def first(x: Any, count: Any = None, *, size: Any) -> Call:
-    """The first `size` elements of x along axis 0: a number (then `count` says nothing), or the
-    name of a size that the scalar `count` (int64) tells when the function runs. Any dtype.
+    """The first `size` elements of x along axis 0: a number (then `count` is unused), or the
+    name of a size, which is the scalar `count` (int64) when the function runs. Any dtype.
     """
     return call_op("first", x, count, size=size_of(size))
 
 
 @_checked
 def nonzero(x: Any, *, size: str = "k") -> Call:
-    """The indices of the elements of x that are not 0 or False, in order, one a row: int64 of shape
-    (`size`, axes of x), where `size` names the number that the data tell.
+    """The indices of the elements of x that are not 0 or False, in order, one per row: int64 of
+    shape (`size`, axes of x), where `size` names their data-dependent number.
 
     Any dtype; x has an axis. `padded_nonzero` has them without that. NB: as in numpy's argwhere
     and PyTorch; in ONNX and TVM they are columns.
@@ -50,15 +50,15 @@ def nonzero(x: Any, *, size: str = "k") -> Call:
 
 @_checked
 def unique(x: Any, *, size: str = "k") -> Expr:
-    """The different values of x in order, NaN once and last; for each, the first place in the flat
+    """The distinct values of x, sorted, NaN once and last; for each, the first place in the flat
     x and how often it is there; for each element, the number of its value. A tuple: values,
-    indices, inverse, counts, where `size` names the number of values, which the data tell.
+    indices, inverse, counts, where `size` names the data-dependent number of values.
 
     Floats and integers. `padded_unique` has them without that. NB: as in ONNX; TVM gives the
     values alone.
     """
     values, indices, inverse, counts, number = _fields(call_op("padded_unique", x))
-    cut = [first(each, number, size=_named(size)) for each in (values, indices, counts)]
+    cut = [first(part, number, size=_named(size)) for part in (values, indices, counts)]
     return Tuple((cut[0], cut[1], inverse, cut[2]))
 
 

@@ -40,13 +40,13 @@ from minimlc.services.sizes.symbolic_loops import (
 Sizes = tuple[int, ...]
 
 FEW = 8
-"""Instances that calls may need before a warning says how many there are."""
+"""Instances that calls may need before a warning of their number."""
 
 
 class Family:
-    """What families share: a library for each choice of `sizes`, that of the instance `name`.
+    """The base of families: a library for each choice of `sizes`, that of the instance `name`.
 
-    `ahead` is what builds an instance before a call needs it.
+    `ahead` is the call that builds an instance before it is needed.
     """
 
     ahead = ""
@@ -112,7 +112,7 @@ class SymbolicKernel(Family):
         self._func, self._built = func, built
 
     def instance(self, arguments: Sequence[Any], **named: Any) -> tuple[Library, Sequence[Any]]:
-        """The library for a call, and what its function takes."""
+        """The library for a call, and the arguments of its function."""
         sizes, arrays = instance_of_call(self._func, self.__name__, arguments, named)
         return self.called(sizes, lambda: self._built(sizes)), arrays
 
@@ -125,7 +125,7 @@ class SymbolicKernel(Family):
 
 
 class SymbolicGraph(Family):
-    """A graph function of symbolic sizes. A call looks its instance up by the axes that tell them.
+    """A graph function of symbolic sizes. A call looks its instance up by the axes that have them.
 
     `built` gives the library for the types of a call's arguments.
     """
@@ -158,14 +158,14 @@ class SymbolicGraph(Family):
             raise
 
     def instance(self, arguments: Sequence[Any]) -> tuple[Library, Sequence[Any]]:
-        """The library for a call, and what its function takes; `CallError` for arguments that tell
-        no sizes.
+        """The library for a call, and its function's arguments; `CallError` for arguments that
+        give no sizes.
         """
         sizes, build = self._for(types_of(self.func, arguments))
         return self.called(sizes, build), arguments
 
     def _for(self, types: Iterable[Type]) -> tuple[Sizes, Callable[[], Library]]:
-        """The sizes that such arguments tell, and what builds their library."""
+        """The sizes of such arguments, and a function that builds their library."""
         tensors = [tensor for kind in types for tensor in tensor_types(kind)]
         sizes = tuple([tensors[number].shape[axis] for number, axis in self._places])
         return sizes, lambda: self._built(tensors)
@@ -182,15 +182,15 @@ class SymbolicGraph(Family):
 
 
 def places(func: Function) -> list[tuple[str, int, int]]:
-    """The sizes of a graph function and the axes that tell them: number of the tensor, and axis."""
+    """The sizes of a graph function and the axes that give them: number of the tensor, and axis."""
     tensors = {name: number for number, (name, _) in enumerate(labelled(func.params))}
     shapes = [kind.shape for _, kind in labelled(func.params)]
     known = telling(equations(func.params, shapes))
-    return [(each.size.linear()[0], tensors[each.name], each.axis) for each in known]
+    return [(item.size.linear()[0], tensors[item.name], item.axis) for item in known]
 
 
 class HalvedGraph:
-    """A graph function in which data tell a size: a library up to there, and a family for the rest,
+    """A graph function with a data-dependent size: a library up to there, a family for the rest,
     unless nothing is left to compute.
     """
 
@@ -200,7 +200,7 @@ class HalvedGraph:
         self.ends = not any(cut.tail.bindings())
 
     def rest(self, arguments: Sequence[Any], values: Any) -> list[Any]:
-        """The arguments of the tail, by what the head gave."""
+        """The arguments of the tail, from the results of the head."""
         return self.cut.arguments(self.__name__, arguments, values)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -229,8 +229,8 @@ def family(
     linked: Callable[[IRModule], Library],
     libraries: Mapping[Any, Library] = {},
 ) -> Callable[..., Any]:
-    """What calls the symbolic function `name` of a module. There may be `libraries` by sizes, that
-    of None for what comes before data tell these.
+    """A callable for the symbolic function `name` of a module. There may be `libraries` by sizes,
+    that of None for the part before data-dependent ones.
     """
     func = module[name]
     known = {sizes: library for sizes, library in libraries.items() if sizes is not None}

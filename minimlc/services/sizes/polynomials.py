@@ -1,8 +1,8 @@
 """Sizes that are known at a call: polynomials in named integers, such as `n` and `n * 2 + 1`.
 
 A `Size` computes as an integer does, and sizes are equal if they are for all values of their names.
-Others have answers only under `sampled`, where numbers stand for the names: `sizes.generic`
-asks type rules so, and each call asks them again. Elsewhere a size is no number: `SizeError`.
+Other comparisons work only under `sampled`, where numbers stand for the names: `sizes.generic`
+runs type rules so, and each call runs them again. Elsewhere a size is no number: `SizeError`.
 """
 
 import operator
@@ -50,7 +50,7 @@ def sampled(values: Mapping[str, int]) -> Iterator[None]:
 
 
 def _arithmetic(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
-    """A method of integers and sizes. Values of the graph know what to do; floats do not."""
+    """A method of integers and sizes. Values of the graph take over; floats are refused."""
 
     def apply(self: "Size", other: Any) -> Any:
         if isinstance(other, int | Size | np.integer):
@@ -63,7 +63,7 @@ def _arithmetic(method: Callable[..., Any]) -> Callable[[Any, Any], Any]:
 
 
 class Size(Symbol):
-    """An integer that a call or its data tell: a sum of products of names, with integers before."""
+    """An integer that depends on a call or its data: a sum of products of names and integers."""
 
     __slots__ = ("terms",)
     terms: tuple[tuple[Monomial, int], ...]
@@ -96,7 +96,7 @@ class Size(Symbol):
         return reduce(operator.add, [_term_at(*term, values, apply) for term in self.terms])
 
     def linear(self) -> tuple[str, int, int] | None:
-        """(name, a, b) of a size that is name * a + b; None of any other."""
+        """(name, a, b) of a size that is name * a + b; None for any other."""
         names, rest = [t for t in self.terms if t[0]], dict(self.terms).get((), 0)
         if len(names) != 1 or len(names[0][0]) != 1 or names[0][0][0].operation:
             return None
@@ -120,7 +120,7 @@ class Size(Symbol):
         return self._number("an int")
 
     def __index__(self) -> int:
-        self.refuse("an int")  # no rule takes as many steps as a sample says
+        self.refuse("an int")  # no rule takes as many steps as a sample has
 
     def __float__(self) -> float:
         return float(self._number("a float"))
@@ -256,8 +256,8 @@ Span = tuple[float, float]
 
 
 def span_of(value: Operand) -> Span:
-    """Numbers that a size is not below, and not above, whatever is declared of its names: equal
-    sizes have one form, with bounds or without.
+    """The bounds of a size, whatever bounds its names are declared with: equal sizes have one form,
+    with bounds or without.
     """
     low: float = 0
     high: float = 0
@@ -328,7 +328,7 @@ def _part_at(part: Part, values: Mapping[str, Any], apply: _Apply) -> Any:
 
 
 def _divided(left: Operand, right: Operand) -> tuple[Operand, Operand]:
-    """The quotient, rounded down, and the remainder: what divides is taken out first."""
+    """The quotient, rounded down, and the remainder: divisible terms are taken out first."""
     if isinstance(right, int) and right == 0:
         raise CompileError(f"the size {left} is divided by 0", code="E136")
     if isinstance(left, int) and left == 0:

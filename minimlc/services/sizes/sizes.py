@@ -144,14 +144,14 @@ def cut(part: slice, size: Operand) -> tuple[Operand, int, Operand]:
 
 
 def bounds_of(values: Any) -> dict[str, Span]:
-    """What is declared of the names in sizes, and in tuples with sizes: the least and the largest
-    number, 0 and infinity where nothing is.
+    """The declared bounds of the names in sizes, and in tuples with sizes: the least and largest
+    number, 0 and infinity where none are.
     """
     if isinstance(values, tuple):
         parts = [(name, *span) for value in values for name, span in bounds_of(value).items()]
     else:
-        own = values.named_parts() if isinstance(values, Size) else ()
-        parts = [(part.text, part.low, part.high) for part in own]
+        found = values.named_parts() if isinstance(values, Size) else ()
+        parts = [(part.text, part.low, part.high) for part in found]
     known: dict[str, Span] = {}
     for name, low, high in parts:
         least_of, most_of = known.get(name, (0, inf))
@@ -162,7 +162,7 @@ def bounds_of(values: Any) -> dict[str, Span]:
 
 
 def declared(shapes: Any) -> dict[str, Size]:
-    """The names in shapes with what is declared of them."""
+    """The names in shapes, as sizes with their declared bounds."""
     return {name: named(name, *span) for name, span in bounds_of(shapes).items()}
 
 

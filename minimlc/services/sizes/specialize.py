@@ -40,7 +40,7 @@ def specialize(mod: Any, func: str | None = None, /, **sizes: int) -> Any:
 
 
 def _sizes(item: Any) -> list[str]:
-    """The names of the sizes that a call tells."""
+    """The names of the sizes that are known at a call."""
     if isinstance(item, SymbolicFunc):
         return [size.name for size in item.sizes]
     return size_names(*[param.type for param in item.params]) if isinstance(item, Function) else []
@@ -50,13 +50,13 @@ def _specialized(
     mod: IRModule, name: str, item: Any, sizes: Mapping[str, int]
 ) -> Mapping[str, Node]:
     if isinstance(item, SymbolicFunc):
-        own = checked_sizes(name, _sizes(item), sizes)
-        return {name: primitive_instance(item, tuple(own.values()))}
-    check_told(mod, name)
-    own = checked_sizes(name, _sizes(item), sizes)
-    for size, span in out_of_bounds(tuple(declared_sizes(item.params).values()), own):
-        raise CompileError(f"the size {size} is {own[size]}, declared {span}", code="E136")
-    return instance_of(mod, name, tuple(own.items())).functions
+        known = checked_sizes(name, _sizes(item), sizes)
+        return {name: primitive_instance(item, tuple(known.values()))}
+    check_data_sizes(mod, name)
+    known = checked_sizes(name, _sizes(item), sizes)
+    for size, span in out_of_bounds(tuple(declared_sizes(item.params).values()), known):
+        raise CompileError(f"the size {size} is {known[size]}, declared {span}", code="E136")
+    return instance_of(mod, name, tuple(known.items())).functions
 
 
 @lru_cache(maxsize=MOST_INSTANCES)
@@ -77,9 +77,9 @@ def instance_of(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...] = (
 
 
 @lru_cache(maxsize=MOST_INSTANCES)
-def check_told(mod: IRModule, name: str) -> None:
-    """Verify the function `name` where its data tell sizes: no instance shows that one of them has
-    the name of another size.
+def check_data_sizes(mod: IRModule, name: str) -> None:
+    """Verify the function `name` if it has data-dependent sizes: no instance shows that one of them
+    has the name of another size.
     """
     func: Any = mod[name]
     if data_tell(func):

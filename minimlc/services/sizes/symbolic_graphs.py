@@ -1,9 +1,9 @@
 """Graph functions of symbolic sizes: a family, one function for each choice of them.
 
-A call tells the sizes by the shapes of its arrays. What runs is an instance, in which they are
-numbers, with instances of what it calls; its types are derived anew and compared with those that
-were declared. Where data tell a size, a function is one up to there, and one that is called with
-what was computed. So no pass and no target knows symbolic sizes.
+The shapes of a call's arrays give the sizes. What runs is an instance, in which they are
+numbers, with instances of its callees; its types are derived anew and compared with those that
+were declared. At a data-dependent size a function is cut in two: one up to there, and one that is
+called with what was computed. So no pass and no target knows symbolic sizes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,11 +41,11 @@ from minimlc.services.sizes.symbolic_loops import instance as primitive_instance
 
 
 def is_family(func: object) -> bool:
-    """Whether a function of either level has sizes that a call or its data tell."""
+    """Whether a function of either level has sizes that depend on a call or its data."""
     return isinstance(func, SymbolicFunc) or is_symbolic(func)
 
 
-# What a call says of sizes
+# The sizes of a call
 
 
 class Equation(NamedTuple):
@@ -72,7 +72,7 @@ def _labelled(label: str, kind: Type) -> Iterator[tuple[str, TensorType]]:
 
 
 def equations(params: Iterable[Var], shapes: Iterable[Sequence[Any]]) -> list[Equation]:
-    """What shapes, one for each tensor of the parameters, say of their sizes.
+    """The equations of sizes for shapes, one shape for each tensor of the parameters.
 
     `CallError` for another number of axes.
     """
@@ -87,24 +87,24 @@ def equations(params: Iterable[Var], shapes: Iterable[Sequence[Any]]) -> list[Eq
 
 
 def solved(known: Sequence[Equation]) -> dict[str, Any]:
-    """The sizes that equations tell, each from the first that has it alone; others are left out.
+    """The sizes that equations give, each from the first that has it alone; others are left out.
 
     `CallError` where two of them do not agree: it names the parameter, the axis and the equation.
     """
     values: dict[str, Any] = {}
     places: dict[str, str] = {}
-    for each in telling(known):
-        name, factor, rest = each.size.linear()
-        value, left_over = (each.value - rest) // factor, (each.value - rest) % factor
+    for item in telling(known):
+        name, factor, rest = item.size.linear()
+        value, left_over = (item.value - rest) // factor, (item.value - rest) % factor
         if left_over != 0 or (isinstance(value, int) and value < 0):
-            raise _refused(each, f"{each.size} is that for no {name}")
-        values[name], places[name] = value, f"{each.name}'s axis {each.axis}"
-    for each in known:
-        if size_at(each.size, values) != each.value:
-            names = names_in(each.size)
+            raise _refused(item, f"{item.size} is that for no {name}")
+        values[name], places[name] = value, f"{item.name}'s axis {item.axis}"
+    for item in known:
+        if size_at(item.size, values) != item.value:
+            names = names_in(item.size)
             origins = [f"{name} = {values[name]} from {places[name]}" for name in names]
-            raise _refused(each, " and ".join(origins) or f"it must be {each.size}")
-    for name, span in out_of_bounds(tuple([each.size for each in known]), values):
+            raise _refused(item, " and ".join(origins) or f"it must be {item.size}")
+    for name, span in out_of_bounds(tuple([item.size for item in known]), values):
         why = f"the size {name} is {values[name]} from {places[name]}, declared {span}"
         raise CallError(why, code="E604")
     return values
@@ -119,8 +119,8 @@ def out_of_bounds(sizes: Any, values: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 
 def check_bounds(kind: Type, sizes: Mapping[str, Any]) -> None:
-    """`CompileError` E136 where sizes are outside of the bounds in a type, as `match_cast` may say
-    them of a value.
+    """`CompileError` E136 where sizes are outside of the bounds in a type, as `match_cast` may
+    declare them of a value.
     """
     shapes = tuple([tensor.shape for tensor in tensor_types(kind)])
     for name, span in out_of_bounds(shapes, sizes):
@@ -130,17 +130,17 @@ def check_bounds(kind: Type, sizes: Mapping[str, Any]) -> None:
 def telling(known: Iterable[Equation]) -> list[Any]:
     """For each size the first equation that has it alone, as `n` or `n * 2 + 1`."""
     first: dict[str, Equation] = {}
-    for each in known:
-        form = each.size.linear() if isinstance(each.size, Size) else None
+    for item in known:
+        form = item.size.linear() if isinstance(item.size, Size) else None
         if form is not None:
-            first.setdefault(form[0], each)
+            first.setdefault(form[0], item)
     return list(first.values())
 
 
-def _refused(each: Equation, why: str) -> CallError:
-    declared = f"{each.name} is declared with the size {each.size} there"
-    text = f"{each.name}: axis {each.axis} is {each.value}, and {why}"
-    return CallError(text, code="E604", example=declared if isinstance(each.size, Size) else "")
+def _refused(item: Equation, why: str) -> CallError:
+    declared = f"{item.name} is declared with the size {item.size} there"
+    text = f"{item.name}: axis {item.axis} is {item.value}, and {why}"
+    return CallError(text, code="E604", example=declared if isinstance(item.size, Size) else "")
 
 
 def type_at(kind: Type, sizes: Mapping[str, Any]) -> Type:
@@ -157,29 +157,29 @@ def sizes_told(params: Iterable[Var], types: Iterable[Type]) -> dict[str, Any]:
 
 
 def result_for(func: Function, types: Iterable[Type]) -> Type:
-    """The type of what a graph function gives for values of these types."""
+    """The type of a graph function's result for values of these types."""
     sizes = sizes_told(func.params, types) if is_symbolic(func) else {}
     return type_at(func.result.type, sizes)
 
 
 def untold(func: Function) -> list[str]:
-    """The sizes in a function that nothing tells: neither a call nor what comes before."""
-    own = equations(func.params, [kind.shape for _, kind in labelled(func.params)])
-    told = {*names_in(tuple([each.size for each in telling(own)]))}
-    missing = [name for name in size_names(*[p.type for p in func.params]) if name not in told]
+    """The sizes in a function that nothing gives: neither a call nor an earlier binding."""
+    given = equations(func.params, [kind.shape for _, kind in labelled(func.params)])
+    known = {*names_in(tuple([item.size for item in telling(given)]))}
+    missing = [name for name in size_names(*[p.type for p in func.params]) if name not in known]
     for binding in func.bindings():
-        told.add(told_by(binding.value) or "")
-        missing += [name for name in sizes_in(binding) if name not in told]
+        known.add(told_by(binding.value) or "")
+        missing += [name for name in sizes_in(binding) if name not in known]
     return list(dict.fromkeys(missing))
 
 
-# Sizes that data tell
+# Data-dependent sizes
 
 
 class Halves(NamedTuple):
-    """A function up to where data tell a size, and the rest of it.
+    """A function up to a data-dependent size, and the rest of it.
 
-    `head` takes the function's arguments; it gives a tuple: what the rest needs of its values, an
+    `head` takes the function's arguments; it gives a tuple: the values that the rest needs, an
     array, and the scalar that is the size. `tail`, of that symbolic size, takes the arguments of
     the numbers `passed`, the values, and as much of the array; `rest` is the module with the tail
     in the function's place.
@@ -192,21 +192,21 @@ class Halves(NamedTuple):
     rest: IRModule
 
     def arguments(self, name: str, arguments: Sequence[Any], values: Any) -> list[Any]:
-        """Those of the tail, from those of the head and what that gave.
+        """The arguments of the tail, from the head's arguments and its results.
 
         `CallError` E604 for a size that is negative, or more than the array has.
         """
         *kept, array, count = values
         if not 0 <= int(count) <= len(array):
-            why = f"{name}: {self.size} is told as {int(count)}, of {len(array)} elements"
+            why = f"{name}: {self.size} is {int(count)}, but the array has {len(array)} elements"
             raise CallError(why, code="E604")
         return [*[arguments[number] for number in self.passed], *kept, array[: int(count)]]
 
 
 @lru_cache(maxsize=MOST_INSTANCES)
 def halves(mod: IRModule, name: str) -> Halves | None:
-    """The graph function `name`, which has no other symbolic sizes, in two; None where its data
-    tell none.
+    """The graph function `name`, which has no other symbolic sizes, in two; None where it
+    has no data-dependent size.
     """
     func: Any = mod[name]
     for number, block in enumerate(func.blocks if data_tell(func) else ()):
@@ -243,7 +243,7 @@ def _halves(
 
 
 class _Instance(Mutator):
-    """Puts numbers in the place of sizes. `callees` names the instance of what a call calls."""
+    """Puts numbers in the place of sizes. `callees` names the instances that calls call."""
 
     def __init__(self, sizes: Mapping[str, int], callees: "_Callees"):
         self.sizes, self.callees = sizes, callees
@@ -292,9 +292,9 @@ class _Callees:
         func = self.mod.functions.get(name)
         if func is None or name in self.functions:
             return name
-        if size_names(*types_in_order(call)):  # which data tell later
-            for each in reached(self.mod.functions, [name], *JOINTS):
-                self.functions.setdefault(each, self.mod[each])
+        if size_names(*types_in_order(call)):  # which are data-dependent
+            for callee in reached(self.mod.functions, [name], *JOINTS):
+                self.functions.setdefault(callee, self.mod[callee])
             return name
         if isinstance(func, SymbolicFunc):
             sizes, chosen = called_instance(func, call)
@@ -302,8 +302,8 @@ class _Callees:
         if not isinstance(func, Function):
             self.functions[name] = func
             return name
-        told = sizes_told(func.params, passed(call, key)) if is_symbolic(func) else {}
-        return self.named(name, tuple(told.items()), lambda: self.built(func, told))
+        values = sizes_told(func.params, passed(call, key)) if is_symbolic(func) else {}
+        return self.named(name, tuple(values.items()), lambda: self.built(func, values))
 
     def named(self, name: str, sizes: tuple[Any, ...], function: Callable[[], Node]) -> str:
         if (name, sizes) not in self.known:
@@ -316,7 +316,7 @@ class _Callees:
 
 
 def called_instance(func: SymbolicFunc, call: Call) -> tuple[tuple[int, ...], PrimFunc]:
-    """The sizes that a call in a graph tells, and the primitive function for them."""
+    """The sizes of a call in a graph, and the primitive function for them."""
     sizes, _ = instance_of_call(func, call.callee, types_in_order(call))
     return sizes, primitive_instance(func, sizes)
 
@@ -331,7 +331,7 @@ def types_in_order(call: Call) -> list[TensorType]:
 def instance(mod: IRModule, name: str, sizes: tuple[tuple[str, int], ...]) -> IRModule:
     """The graph function `name` for these sizes, and the functions that it calls.
 
-    Nothing is verified. A function without sizes of its own has instances of what it calls.
+    Nothing is verified. A function without sizes has instances of the functions that it calls.
     """
     callees = _Callees(mod)
     func = mod[name]

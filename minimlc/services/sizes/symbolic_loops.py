@@ -29,7 +29,7 @@ from minimlc.loops.values.node import Mutator, replace
 from minimlc.services.runtime.memory import shape_of
 
 MOST_INSTANCES = 64
-"""How many instances are kept, of all functions together."""
+"""The most instances that are kept, of all functions together."""
 
 ArgumentAxis = tuple[int, int]
 """An argument and one of its axes; -1 for a number."""
@@ -102,7 +102,7 @@ class _Instance(Mutator):
 
 
 def arguments_of(item: SymbolicFunc) -> list[Buffer | Var]:
-    """What a call passes, in order: arrays, and numbers where scalar parameters stand."""
+    """The parameters of a call, in order: arrays, and numbers where scalar parameters stand."""
     listed: list[Buffer | Var] = [*item.func.params]
     for place, size in item.scalars:
         listed.insert(place, size)
@@ -110,10 +110,10 @@ def arguments_of(item: SymbolicFunc) -> list[Buffer | Var]:
 
 
 def signature(item: SymbolicFunc, name: str) -> str:
-    """The function's name and what a call passes."""
+    """The function's name and the parameters of a call, as text."""
     parts = (
-        f"{each.name}: {each.dtype}[{_shape(each)}]" if isinstance(each, Buffer) else each.name
-        for each in arguments_of(item)
+        f"{arg.name}: {arg.dtype}[{_shape(arg)}]" if isinstance(arg, Buffer) else arg.name
+        for arg in arguments_of(item)
     )
     return f"{name}({', '.join(parts)})"
 
@@ -140,7 +140,7 @@ def instance_of_call(
 
 
 class _Call:
-    """The arguments of one call, and what they say of the sizes."""
+    """The arguments of one call, and the sizes that they give."""
 
     def __init__(self, name: str, expected: list[Buffer | Var], args: Sequence[Any]):
         self.name, self.expected, self.args = name, expected, args
@@ -150,8 +150,8 @@ class _Call:
     def sizes(self, item: SymbolicFunc) -> tuple[int, ...]:
         for place, size in item.scalars:
             self.learn(size, self.integer(place), (place, -1))
-        for number, each in enumerate(self.expected):
-            for axis, size, value in self.axes(number, each):
+        for number, param in enumerate(self.expected):
+            for axis, size, value in self.axes(number, param):
                 self.learn(size, value, (number, axis))
         return tuple(self.values[size] for size in item.sizes)
 
@@ -185,7 +185,7 @@ class _Call:
                 yield axis, size, int(value)
 
     def learn(self, size: Var, value: int, place: ArgumentAxis) -> None:
-        """A size is what the first argument says; the others must agree."""
+        """Note a size from an argument; all arguments must agree."""
         number, axis = self.places.setdefault(size, place)
         known = self.values.setdefault(size, value)
         if known == value:

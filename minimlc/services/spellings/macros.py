@@ -24,12 +24,12 @@ from minimlc.loops.values.constants import is_folded
 from minimlc.loops.values.errors import ScriptError
 
 MOST_CALLS = 64
-"""How deep calls of such functions nest."""
+"""The most nested calls of such functions."""
 
 
 class Helper(NamedTuple):
-    """A function that scripts may call: how, and where it stands: its source, its syntax, and what
-    names mean there.
+    """A function that scripts may call: its signature, its source and syntax, and what names
+    mean there.
     """
 
     name: str
@@ -53,11 +53,11 @@ def macro(function: FunctionType | None = None, *, hygienic: bool = True) -> Any
 
 
 NAMES = {"macro": macro}
-"""What `T` has of it."""
+"""The names that `T` has from here."""
 
 
 def _of_python(function: FunctionType) -> Helper:
-    """A function as Python has it."""
+    """The helper for a Python function."""
 
     def read() -> tuple[Source, ast.FunctionDef, Names]:
         code, around = function.__code__, function.__globals__
@@ -70,7 +70,7 @@ def _of_python(function: FunctionType) -> Helper:
 
 
 def in_text(source: Source, node: ast.FunctionDef, names: Names) -> Helper:
-    """A macro that stands in a text."""
+    """The helper for a macro in a text."""
     plain_ones = [*node.args.posonlyargs, *node.args.args]
     defaults = [None] * (len(plain_ones) - len(node.args.defaults)) + node.args.defaults
     parameters = [
@@ -106,7 +106,7 @@ def _meant(reader: Any, node: ast.expr) -> Any:
 def inlined(
     reader: Any, call: ast.Call, helper: Helper, body: Callable[[Sequence[ast.stmt]], Any]
 ) -> Any:
-    """What `body` reads of a function's statements, with its parameters as the call gives them."""
+    """The result of `body` for a function's statements, with the arguments of the call."""
     if helper.name == "<lambda>":
         raise reader.error(call, "a lambda is not read", "E137", "def f(x): return ...")
     if len(reader.calls) >= MOST_CALLS:
@@ -137,7 +137,7 @@ def _located(reader: Any, call: ast.Call, name: str, error: ScriptError) -> Scri
 
 
 def _arguments(reader: Any, call: ast.Call, helper: Helper) -> dict[str, Any]:
-    """What the parameters stand for."""
+    """The values of the parameters, by name."""
     for item in (*call.args, *call.keywords):
         if isinstance(item, ast.Starred) or getattr(item, "arg", "") is None:
             raise reader.error(item, "a script spells its arguments out", "E124")

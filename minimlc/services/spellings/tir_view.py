@@ -1,6 +1,6 @@
 """Other names for parts of buffers: `T.match_buffer(A[i : i + 4], (4,))`, `data=Y.data`.
 
-A view exists in the text only: its elements are read as those of the buffer.
+A view exists in the text only: its elements are read as the buffer's.
 """
 
 import ast
@@ -92,14 +92,14 @@ def data_view(
 
 
 def _through(owner: Buffer | View, name: str, shape: Sequence[int], at: Indexing) -> View:
-    """A view of a buffer, or of what another view shows."""
+    """A view of a buffer, or of the buffer of another view."""
     if isinstance(owner, Buffer):
         return View(name, owner, tuple(shape), at)
     return View(name, owner.buffer, tuple(shape), lambda indices: owner.at(at(indices)))
 
 
 def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -> None:
-    """Refuse what says that a buffer has no memory of its own."""
+    """Refuse options by which a buffer has no memory of its own."""
     for option in ("data", "elem_offset"):
         node = layout.get(option, ast.Constant(None))
         value = reader.folded(reader.read(node))
@@ -110,7 +110,7 @@ def check_offset(reader: Loops, name: str, shape: Any, layout: dict[str, Any]) -
 
 
 def check_layout(reader: Loops, name: str, shape: Sequence[Any], layout: dict[str, Any]) -> int:
-    """Refuse what a dense, row-major array cannot be; where its first element is said to be.
+    """The offset of the first element; options that no dense, row-major array has are refused.
 
     A variable takes whatever stride or offset there is. An alignment is read and forgotten: what
     is not promised cannot be relied on.

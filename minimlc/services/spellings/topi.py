@@ -87,8 +87,8 @@ def _function(record: Op) -> Function:
 class _Names:
     """`topi` or `topi.nn`: the operators, and before them those that are called in another way."""
 
-    def __init__(self, name: str, own: Mapping[str, Op]):
-        self._name, self._own = name, own
+    def __init__(self, name: str, special: Mapping[str, Op]):
+        self._name, self._own = name, special
 
     def __getattr__(self, name: str) -> Function:
         record = self._own.get(name) or OPS.get(ALIASES.get(name, name))
@@ -107,21 +107,21 @@ class _Names:
 def said(record: Op, name: str, order: str, /, fixed: Attrs = (), **meant: str) -> Op:
     """The operator `name`, which is `record` with its attributes in another order.
 
-    `order` names them, some with a default of their own: "axis=None keepdims", or with none:
-    "axes=..."; `meant` says what `record` calls them. It has not those that are `fixed`.
+    `order` names them, some with another default: "axis=None keepdims", or with none: "axes=...";
+    `meant` has the names that `record` uses for them. Attributes that are `fixed` are left out.
     """
-    own = dict(record.attrs)
+    usual = dict(record.attrs)
 
     def called(function: Function) -> Function:
-        def apply(*tensors: Any, **said: Any) -> Any:
-            options = {meant.get(key, key): value for key, value in said.items()}
-            return function(*tensors, **{**own, **dict(fixed), **options})
+        def apply(*tensors: Any, **given: Any) -> Any:
+            options = {meant.get(key, key): value for key, value in given.items()}
+            return function(*tensors, **{**usual, **dict(fixed), **options})
 
         return apply
 
     attrs = []
     for key, _, default in (word.partition("=") for word in order.split()):
-        known = {"": own.get(meant.get(key, key)), "...": REQUIRED}
+        known = {"": usual.get(meant.get(key, key)), "...": REQUIRED}
         attrs.append((key, known[default] if default in known else literal_eval(default)))
     formula, meaning = called(record.formula), called(record.meaning)
     return record._replace(name=name, attrs=tuple(attrs), formula=formula, meaning=meaning)

@@ -58,7 +58,7 @@ class Tile(NamedTuple):
 
 @primitive(keeps_order=True)
 def blockize(func: PrimFunc, loop: str | Sequence[str], name: str | None = None) -> PrimFunc:
-    """Make one block of all that a loop runs: its iters are what the loops around it choose.
+    """Make one block of all that a loop runs, with iters over the loops around it.
 
         for i_0 in range(n // 16):            for i_0 in range(n // 16):
             for i_1 in range(16):                 with block("C_o"): vio = i_0
@@ -70,7 +70,7 @@ def blockize(func: PrimFunc, loop: str | Sequence[str], name: str | None = None)
     A reduction's init becomes a block `C_init` in the init of the new block. Legal when a single
     block stands in the loop, in a perfect nest with constant extents and no condition, each iter is
     `outer * size + inner` with `inner` running through 0 ... size-1 inside the loop, and, for a
-    reduction with an init, the loops inside tell all instances apart.
+    reduction with an init, the loops inside distinguish all instances.
 
     With the names of several blocks in place of a loop, one block is made of the neighbouring
     statements that hold them, over the loops that they share. Legal when these statements hold no
@@ -86,27 +86,27 @@ def blockize(func: PrimFunc, loop: str | Sequence[str], name: str | None = None)
             refuse("E118", "blockize takes a loop or one or more blocks, got none")
         return finish(_of_blocks(func, loop, name or "_".join((*loop, "o")), names))
     place = find_loop(func, loop)
-    own, block = _perfect_nest(place.stmt)
-    tiles = _tiles(block, own, place)
+    loops, block = _perfect_nest(place.stmt)
+    tiles = _tiles(block, loops, place)
     reduces = block.init is not None and any(it.kind == "R" for it in block.iters)
     if reduces:
-        _check_init(block, own, tiles)
+        _check_init(block, loops, tiles)
     outer = _outer_iters(tiles, names)
     inner = tuple(replace(t.it, value=_joined(outer.get(t.it.var), t)) for t in tiles)
     body = replace(block, iters=inner)
     init = None
     if reduces and block.init is not None:
         spatial = [it for it in inner if it.kind != "R"]
-        init = sibling(body, block.init, spatial, loops_feeding(spatial, own), "init", names)
+        init = sibling(body, block.init, spatial, loops_feeding(spatial, loops), "init", names)
         body = replace(body, init=None)
     label = names.block(name or f"{block.name}_o")
-    new = Block(label, tuple(outer.values()), None, init, nest(own, body))
+    new = Block(label, tuple(outer.values()), None, init, nest(loops, body))
     return finish(replaced(func, {place.stmt: new}))
 
 
 def _of_blocks(func: PrimFunc, listed: Sequence[str], label: str, names: Names) -> PrimFunc:
     """The function with one block of the statements that hold some blocks."""
-    places = [find_block(func, each) for each in listed]
+    places = [find_block(func, name) for name in listed]
     paths = [(*place.around, place.stmt) for place in places]
     *around, inner = (stmts[0] for stmts in takewhile(_are_one, zip(*paths, strict=False)))
     parts: Sequence[Stmt] = (inner,)
@@ -145,7 +145,7 @@ def _innermost(around: Sequence[Stmt]) -> list[For]:
 
 def _kind(block: Block, it: BlockIter, around: tuple[For, ...]) -> IterKind:
     """Spatial where the values of an iter write apart from each other, else opaque."""
-    iters = (replace(each, kind="S" if each is it else "O") for each in block.iters)
+    iters = (replace(other, kind="S" if other is it else "O") for other in block.iters)
     try:
         check_kinds(replace(block, iters=tuple(iters)), around)
     except VerifyError:
@@ -161,31 +161,31 @@ def _check_threads(loop: For) -> None:
 
 def _perfect_nest(loop: For) -> tuple[list[For], Block]:
     """The loops from `loop` on and the block in them."""
-    own: list[For] = []
+    loops: list[For] = []
     stmt: Stmt = loop
     while isinstance(stmt, For):
         if constant_value(stmt.extent) is None or constant_value(stmt.extent) == 0:
             refuse("E155", f'the extent of "{stmt.var.name}" is not a constant >= 1', at=stmt)
         _check_threads(stmt)
-        own.append(stmt)
+        loops.append(stmt)
         stmt = stmt.body
     if not isinstance(stmt, Block):
-        name = own[-1].var.name
+        name = loops[-1].var.name
         hint = f'decompose or blockize a loop inside of "{name}" instead'
-        refuse("E155", f'"{name}" holds more than one block alone', at=own[-1], hint=hint)
+        refuse("E155", f'"{name}" holds more than one block alone', at=loops[-1], hint=hint)
     if stmt.predicate is not None:
         hint = "split by factors that divide the extent, so that no tile is cut off"
         refuse("E155", f"runs only where {stmt.predicate.script()}", of=stmt, hint=hint)
-    if names_loops(stmt, own):
+    if names_loops(stmt, loops):
         refuse("E155", "uses the variables of its loops directly", of=stmt)
-    return own, stmt
+    return loops, stmt
 
 
-def _tiles(block: Block, own: Sequence[For], place: Place[For]) -> list[Tile]:
-    extents = loop_extents((*place.loops, *own))
+def _tiles(block: Block, loops: Sequence[For], place: Place[For]) -> list[Tile]:
+    extents = loop_extents((*place.loops, *loops))
     outside = (it for stmt in place.around if isinstance(stmt, Block) for it in stmt.iters)
     digits = Digits({**extents, **{it.var: it.extent for it in outside}})
-    inside = {lp.var for lp in own}
+    inside = {lp.var for lp in loops}
     sums = digits.sums([it.value for it in block.iters])
     pairs = zip(block.iters, sums, strict=True)
     return [_tile(block, it, total, inside, digits) for it, total in pairs]
@@ -244,8 +244,8 @@ def _joined(outer: BlockIter | None, tile: Tile) -> Expr:
     return outer.var if tile.size == 1 else outer.var * tile.size + tile.inner
 
 
-def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None:
-    """The init may run for the whole tile first, and each of its instances once."""
+def _check_init(block: Block, loops: Sequence[For], tiles: Sequence[Tile]) -> None:
+    """Refuse unless the init may run for the whole tile first, each of its instances once."""
     store = update_of(block)
     if reducer_of(block) is None or store is None or not starts_its_target(block):
         refuse("E155", "is not a reduction whose init starts its own element", of=block)
@@ -260,7 +260,7 @@ def _check_init(block: Block, own: Sequence[For], tiles: Sequence[Tile]) -> None
                 why = f'"{digit.var.name}" serves two iters of "{block.name}"'
                 refuse("E155", why, at=block)
             used[digit] = tile.it.kind
-    for loop in own:
+    for loop in loops:
         size, kinds = 1, set()
         for digit, kind in used.items():
             if digit.var is loop.var:

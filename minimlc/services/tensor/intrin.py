@@ -15,13 +15,13 @@ from minimlc.services.tensor.intrinsics import BUILT_IN, DIFFERS
 
 
 class TensorIntrin(NamedTuple):
-    """What `tensorize` looks for and what it puts there.
+    """A computation that `tensorize` looks for, and its replacement.
 
-    `description` says what is computed: one nest of loops around one block that stores once.
+    `description` is the computation: one nest of loops around one block that stores once.
     `implementation` has parameters of the same shapes and dtypes and computes the same. A block
     that was tensorized is annotated `tensor_intrin: name`; a back-end with an instruction of its
     own for that name may emit it there, and every other one compiles the implementation. Where such
-    an instruction's result is not the implementation's, `differs` says how.
+    an instruction's result is not the implementation's, `differs` states how.
     """
 
     name: str

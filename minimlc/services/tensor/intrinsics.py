@@ -16,7 +16,7 @@ Pair = tuple[PrimFunc, PrimFunc]
 
 
 def scheduled(description: Any, steps: Callable[[Schedule], Schedule]) -> Pair:
-    """A description, and what these steps make of it: the implementation."""
+    """A description, and the implementation that these steps make of it."""
     func = steps(Schedule(description, check=False)).func
     return description, replace(func, attrs=(("global_symbol", "implementation"),))
 
@@ -151,7 +151,7 @@ def _dot(left: str, right: str, result: str, depth: int) -> Pair:
 
 
 def _move(source: str, target: str, rows: int, columns: int) -> Pair:
-    """A tile is copied, and has the dtype of where it goes."""
+    """A copy of a tile, in the dtype of its target."""
 
     @T.prim_func
     def description(a: T.Buffer((rows, columns), source), b: T.Buffer((rows, columns), target)):
@@ -202,7 +202,7 @@ def _group(factor: str) -> Pair:
 
 
 def _warp(short: str, factor: str, result: str, depth: int) -> dict[str, Callable[[], Pair]]:
-    """A unit of a GPU: what brings its tiles, multiplies them, and stores the result."""
+    """The intrinsics of a GPU's unit: to load its tiles, multiply them, and store the result."""
     total = {"float32": "f32", "int32": "i32"}[result]
     return {
         f"mma_zero_{total}": partial(_zero, result, 0, 8),
@@ -217,7 +217,7 @@ def _warp(short: str, factor: str, result: str, depth: int) -> dict[str, Callabl
 
 
 SHIFTED = {"interleave_i8u8": ("int8", "uint8", 128), "interleave_u8i8": ("uint8", "int8", -128)}
-"""What is interleaved and gets an offset: the dtype read, the one written, and the offset."""
+"""Interleaved bytes with an offset: the dtype read, the dtype written, and the offset."""
 
 INTERLEAVED = {
     "interleave_bf16": ("bfloat16", "bfloat16", 2),
@@ -227,7 +227,7 @@ INTERLEAVED = {
     "interleave_i8": ("int8", "int8", 4),
     "interleave_u8": ("uint8", "uint8", 4),
 }
-"""What is interleaved: the dtype that is read, the one that is written, and how many rows."""
+"""Interleaved rows: the dtype read, the dtype written, and the number of rows."""
 
 LANES = {
     "dot_u8i8i32": ("uint8", "int8", "int32", 4),
@@ -275,8 +275,8 @@ by 32), "wmma.matrix_b" (16 or 32 by 8) and "wmma.accumulator" (16 by 8). Its th
 "threadIdx.x", to which no loop around is bound. A tile of `b` that is `turned` is by its columns,
 8 by 16 or 32: for `a @ b.T`.
 
-Four warps, neighbours along "threadIdx.y", do "mma_group_..." together (`wgmma`), each with 16 rows
-after those of the one before. Both factors are in memory of the scope "shared.swizzled".
+Four warps, neighbours along "threadIdx.y", do "mma_group_..." together (`wgmma`), each with the
+16 rows after the previous warp's. Both factors are in memory of the scope "shared.swizzled".
 """
 
 BUILT_IN: dict[str, Callable[[], Pair]] = {

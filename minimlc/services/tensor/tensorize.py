@@ -133,7 +133,7 @@ class _Apart(Simplifier):
 
 
 def _check_kinds(program: Statement, item: TensorIntrin) -> None:
-    """Iterations that must be taken in order are none of an intrinsic's."""
+    """Refuse iterations that must be taken in order, and loops over threads."""
     for it in program.block.iters:
         if it.kind == "O":
             _refuse(item, f"{it.var.name} must be taken in order")
@@ -174,7 +174,7 @@ def _cut(text: str) -> str:
 
 
 def _check_operands(item: TensorIntrin, operands: Operands, place: Place[Block]) -> None:
-    """Each region is inside its buffer, and none that is written overlaps another."""
+    """Refuse a region that may leave its buffer, or is written and overlaps another."""
     written = {access.buffer for access in accesses(item.description) if access.is_write}
     for other, param in combinations(operands, 2):
         same = operands[param].buffer is operands[other].buffer
@@ -189,7 +189,7 @@ def _check_operands(item: TensorIntrin, operands: Operands, place: Place[Block])
 
 
 def _known(place: Place[Block]) -> Ranges:
-    """What is known inside a block: of the loops and the iters around its body."""
+    """The ranges of the loops and iters around a block's body."""
     ranges = loop_ranges(place.loops)
     for stmt in (*place.around, place.stmt):
         if isinstance(stmt, Block):
@@ -207,7 +207,7 @@ def _inside(param: Buffer, operand: Operand, ranges: Ranges) -> bool:
 
 
 def _call(func: PrimFunc, item: TensorIntrin, operands: Operands) -> tuple[Stmt, list[Buffer]]:
-    """The implementation on these operands, with names of its own, and the buffers it needs."""
+    """The implementation on these operands, with fresh names, and the buffers it needs."""
     code = item.implementation
     names = Names(func)
     buffers = [replace(old, name=names.buffer(old.name)) for old in code.allocs]

@@ -75,7 +75,7 @@ def set_num_threads(count: int) -> None:
 
 
 _RUNTIMES: dict[int, Callable[[int], int] | None] = {}
-"""What has each of GNU's OpenMP runtimes in use end its threads; None where it has no such call."""
+"""The call that ends the threads of each of GNU's OpenMP runtimes in use; None if it has none."""
 
 OMP_PAUSE_SOFT = 1
 """OpenMP 5.0, 3.2.44: what a runtime keeps for later is given up, settings are not."""
@@ -113,7 +113,7 @@ at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _most_threads() -> tuple[int, str]:
-    """How many threads a loop can be run on here, and what to say to who wants more."""
+    """The most threads that a loop can run on here, and the reason why there are no more."""
     if _forked and None in _RUNTIMES.values():
         return 1, "the OpenMP runtime of this forked process starts none"
     cores = min(Target.host().cores, MEMBERS)
@@ -187,7 +187,7 @@ class _Job:
         self.ended: SimpleQueue[None] = SimpleQueue()
 
     def work(self) -> None:
-        """What a thread of the pool does."""
+        """Run shares until none is left, in a thread of the pool."""
         while True:
             with self.lock:
                 if not self.left:
@@ -210,9 +210,9 @@ class _Job:
         return True
 
     def wait(self) -> None:
-        """Until no other thread is at work."""
+        """Wait until no other thread is at work."""
         while self.is_running():
-            with contextlib.suppress(Empty):  # after an interrupt, what it was told may be lost
+            with contextlib.suppress(Empty):  # after an interrupt, a notice may be lost
                 self.ended.get(timeout=AGAIN)
 
     def is_running(self) -> bool:
@@ -230,7 +230,7 @@ def pool_run(task: int, context: int, count: int, status: int) -> None:
 
 def _pool_status(task: int, context: int, count: int) -> int:
     """Run a compiled task over 0 ... count-1, in as many equal runs as there are threads; at first
-    in one, which tells whether it takes long enough to start threads for.
+    in one, to measure whether it takes long enough to start threads for.
 
     ctypes releases the interpreter's lock in each run; nested loops stay on their thread. An
     interrupt (Ctrl-C) is kept until no thread writes any more; then the call that it hit raises it.
@@ -273,7 +273,7 @@ INTERRUPTED = 3
 
 
 def interruption() -> BaseException:
-    """What interrupted this thread's loop."""
+    """The exception that interrupted this thread's loop."""
     return _inside.__dict__.pop("interrupt", None) or KeyboardInterrupt()
 
 

@@ -40,8 +40,8 @@ STACK = 4 << 20
 
 
 class Slot(ctypes.Structure):
-    """A share's: the word that was claimed last, and done last; whether its thread sleeps, and by
-    what it is woken, which may lie in `room`. Two cache lines, for those are fetched in pairs.
+    """A share's state: the words claimed last and done last; whether its thread sleeps, and its
+    semaphore, which may lie in `room`. Two cache lines, for those are fetched in pairs.
     """
 
     _fields_ = (
@@ -51,8 +51,8 @@ class Slot(ctypes.Structure):
 
 
 class Shared(ctypes.Structure):
-    """What all threads see: whether one shares a loop out, and how many there are; the loop's word,
-    what it runs, and its status; the slots.
+    """The state of all threads: whether one shares a loop out, and how many there are; the loop's
+    word, its task, and its status; the slots.
     """
 
     _fields_ = (
@@ -324,7 +324,7 @@ class Team:
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
     def reset(self) -> None:
-        """No threads, as in a child after a fork, and no loop that another thread was in."""
+        """Have no threads, as in a child after a fork, and no loop that another thread was in."""
         self._lock = threading.Lock()
         ctypes.memset(ctypes.addressof(self.shared), 0, ctypes.sizeof(Shared))
         self.shared.members = 1
@@ -354,7 +354,7 @@ class Team:
 
 
 def _semaphores(system: Any) -> tuple[Callable[[int], int], int, int]:
-    """What gives a new semaphore in 96 bytes, or 0; what waits for one; what posts it."""
+    """A maker of semaphores in 96 bytes, 0 if it fails; the addresses of their wait and post."""
     if sys.platform == "darwin":
         create = system.dispatch_semaphore_create
         create.argtypes, create.restype = [ctypes.c_long], ctypes.c_void_p

@@ -1,4 +1,4 @@
-"""The system's C compiler: looked up when first needed; its flags say what numbers mean.
+"""The system's C compiler: looked up when first needed; its flags define the semantics of numbers.
 
 A program is compiled to a shared object, loaded, and its file removed: the loaded code stays.
 """
@@ -79,7 +79,7 @@ def _words(text: str) -> list[str]:
 
 
 def missing_compiler() -> BuildError:
-    """The error where there is none."""
+    """The error for a missing compiler."""
     chosen = os.environ.get("CC", "").strip()
     which = f"$CC names {chosen}, which is not there" if chosen else "there is none here"
     return BuildError(
@@ -109,7 +109,7 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 @functools.lru_cache(maxsize=64)
 def flags(cc: Compiler, march: str, special: tuple[str, ...]) -> tuple[str, ...]:
-    """The flags for a compile, `special` ones for its text: those that this compiler takes."""
+    """The flags of a compile, `special` ones for its text among them, that this compiler takes."""
     all_of_them = (*PREFERRED, march, *special)
     if _takes(cc, all_of_them):
         return (*REQUIRED, *all_of_them)
@@ -132,7 +132,7 @@ def _takes(cc: Compiler, options: Sequence[str]) -> bool:
 def _compile(
     cc: Compiler, text: str, options: Sequence[str]
 ) -> tuple[subprocess.CompletedProcess[str], bytes | None]:
-    """What the compiler answers, and the shared object where there is one."""
+    """The answer of the compiler, and the shared object if there is one."""
     with tempfile.TemporaryDirectory(prefix="minimlc-") as folder:
         source, library = Path(folder) / "program.c", Path(folder) / "program.so"
         source.write_text(text, "ascii")
@@ -203,7 +203,7 @@ class SharedObject:
             weakref.finalize(self, _PROCESS.dlclose, handle).atexit = False
 
     def address(self, name: str) -> int:
-        """Where a function is."""
+        """The address of a function."""
         return ctypes.cast(getattr(self.library, name), ctypes.c_void_p).value or 0
 
 
@@ -212,7 +212,7 @@ _PROCESS = ctypes.CDLL(None) if os.name == "posix" else None
 
 
 def _load(code: bytes) -> ctypes.CDLL:
-    """Load a shared object from a file of its own; where that may not run, from the cache's."""
+    """Load a shared object from a temporary file; where code may not run there, from the cache."""
     failure: OSError | None = None
     for folder in (tempfile.gettempdir, own_folder):
         with contextlib.suppress(PermissionError, FileNotFoundError):

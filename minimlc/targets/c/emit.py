@@ -23,7 +23,7 @@ _HEADERS = {
     "stdlib.h": re.compile(r"\bmalloc\("),
     "string.h": re.compile(r"\bmemcpy\("),
 }
-"""What each header is for."""
+"""By header: the names for which it is included."""
 
 
 class Emitted(NamedTuple):

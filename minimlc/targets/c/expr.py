@@ -35,7 +35,7 @@ SMALL = ("int16", "int8", "uint16", "uint8")
 """Integers that C computes as `int`."""
 
 UNSIGNED = ("uint64", "uint32")
-"""What C computes as it is, wrapping as ours does."""
+"""Integers that C computes in their own type, wrapping as ours do."""
 
 INTEGERS = ("int64", "int32", *UNSIGNED, *SMALL)
 TYPES = {
@@ -53,7 +53,7 @@ TYPES = {
     "uint64": ("u64", "uint64_t", "uint64_t"),
     "bool": ("bool", "bool", "uint8_t"),
 }
-"""Each dtype in the names of helpers, the C type it is computed in, and that of its elements."""
+"""By dtype: its word in helpers' names, the C type it is computed in, and that of its elements."""
 
 SHORT, VALUE, STORED = ({dtype: row[n] for dtype, row in TYPES.items()} for n in range(3))
 
@@ -130,7 +130,7 @@ class Expressions(Visitor):
     def visit_Binary(self, item: Binary) -> Text:
         op, dtype = item.op, item.a.dtype
         a, b = self.visit(item.a), self.visit(item.b)
-        if not self._is_own(item):
+        if not self._is_native(item):
             result = call(function_name(op, dtype), a, b)
             return self._narrow(result, item) if op in ("//", "%") else result
         if op == "*" and dtype == "uint16" and self.bounds.wraps(item):
@@ -141,7 +141,7 @@ class Expressions(Visitor):
         result = OPERATORS[_SIGNS.get(op, op)].of(a, b)
         return self._narrow(result, item) if op in WRAPPING else result
 
-    def _is_own(self, item: Binary) -> bool:
+    def _is_native(self, item: Binary) -> bool:
         """Whether C's own operator means what ours does."""
         op, dtype = item.op, item.a.dtype
         if op in ("//", "%"):

@@ -172,7 +172,7 @@ def entered() -> dict[str, str]:
 
 
 def function_texts(code: str, texts: Mapping[str, str]) -> list[str]:
-    """The definitions of what `code` calls and of what they call, each after what it calls."""
+    """The definitions of the functions that `code` calls, directly or not, callees first."""
     ordered: dict[str, str] = {}
 
     def add(text: str) -> None:

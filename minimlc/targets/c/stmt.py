@@ -33,10 +33,10 @@ STACK_BYTES = 32 * 1024
 """Buffers up to this size are arrays in the function's frame, larger ones come from malloc."""
 
 FRAME_BYTES = 256 * 1024
-"""What a function's arrays may take together: threads can have small stacks."""
+"""Bytes that a function's arrays may take together: threads can have small stacks."""
 
 NO_MEMORY = 2
-"""What a function returns when malloc fails."""
+"""The status that a function returns when malloc fails."""
 
 SYNTAX = Syntax(
     loop="for (int64_t {0} = 0; {0} < {1}; ++{0}) {{",
@@ -54,7 +54,7 @@ _INDENT = "    "
 
 
 class Function(Statements):
-    """Writes one C function, and knows what its callers and its compiler must."""
+    """Writes one C function, and has what its callers and its compiler must know of it."""
 
     exprs: Expressions
 
@@ -157,7 +157,7 @@ class Function(Statements):
         return name
 
     def _pragma(self, item: For) -> None:
-        """What the compiler is told about a loop: only what is proven of it."""
+        """Write a pragma for a loop: it states only what is proven of the loop."""
         if item.kind == "unrolled" and isinstance(item.extent, Const):
             extent = int(item.extent.value)
             if extent > 1 and extent * self.copies <= MOST_COPIES:
@@ -176,8 +176,8 @@ class Function(Statements):
             free = "vectorized" not in self.together and not self._allocates(item)
         if not free:
             return False
-        own = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
-        return carried_dependence(item, self.accesses, own) is None
+        private = [part.buffer for part in walk(item.body) if isinstance(part, Alloc)]
+        return carried_dependence(item, self.accesses, private) is None
 
     def _allocates(self, item: For) -> bool:
         return any(isinstance(p, Alloc) and p.buffer in self.on_heap for p in walk(item.body))
@@ -221,7 +221,7 @@ def _guards(item: Node) -> bool:
 
 
 def dimensions(buffer: Buffer) -> tuple[int, str]:
-    """The first dimension, and the others as C writes them: there is one, and none of them is 0."""
+    """The first dimension, and the others as C writes them: at least one, and none is 0."""
     first, *rest = [max(1, size) for size in buffer.shape] or [1]
     return first, "".join(f"[{size}]" for size in rest)
 
@@ -231,5 +231,5 @@ def updates(item: Store) -> Binary | None:
     value = item.value
     if not isinstance(value, Binary) or value.dtype not in ("float64", "float32"):
         return None
-    own = value.op in ("+", "-", "*", "/")
-    return value if own and structural_equal(value.a, Load(item.buffer, item.indices)) else None
+    fits = value.op in ("+", "-", "*", "/")
+    return value if fits and structural_equal(value.a, Load(item.buffer, item.indices)) else None

@@ -1,5 +1,5 @@
-"""Arrays of other libraries in a GPU's memory: what they are to be checked, and the stream that
-their owners use.
+"""Arrays of other libraries in a GPU's memory: as arguments to be checked, and on the streams of
+their owners.
 """
 
 import sys
@@ -19,7 +19,7 @@ ON_GPU = (2, 13)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is torch's."""
+    """Whether a value is a tensor of torch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -32,18 +32,18 @@ def is_on_gpu(value: Any) -> bool:
         if hasattr(value, "__dlpack_device__"):
             return value.__dlpack_device__()[0] in ON_GPU
         return hasattr(value, "__cuda_array_interface__")
-    except Exception:  # whatever the other library raises: the check of arguments says it
+    except Exception:  # whatever the other library raises: the check of arguments reports it
         return False
 
 
 @contextmanager
 def placed(cp: Any, arrays: Sequence[Any]) -> Iterator[Any]:
-    """With the device of the first array, or of none the current one, and its owner's stream; the
-    streams of other owners wait before it and after.
+    """A context with the device of the first array (without one, the current device) and its
+    owner's stream; the streams of other owners wait before it and after.
     """
-    numbers = (each.__dlpack_device__()[1] for each in arrays if hasattr(each, "__dlpack_device__"))
+    numbers = (item.__dlpack_device__()[1] for item in arrays if hasattr(item, "__dlpack_device__"))
     with cp.cuda.Device(int(next(numbers, cp.cuda.runtime.getDevice()))):
-        streams = {stream.ptr: stream for stream in [_stream(cp, each) for each in arrays]}
+        streams = {stream.ptr: stream for stream in [_stream(cp, item) for item in arrays]}
         first, *others = streams.values() or [cp.cuda.get_current_stream()]
         for other in others:
             first.wait_event(other.record())
@@ -54,7 +54,7 @@ def placed(cp: Any, arrays: Sequence[Any]) -> Iterator[Any]:
 
 
 def _stream(cp: Any, value: Any) -> Any:
-    """The stream on which a library works now; torch has one of its own."""
+    """The stream on which a library works now; torch has its own."""
     if not is_tensor(value):
         return cp.cuda.get_current_stream()
     pointer = sys.modules["torch"].cuda.current_stream(value.device).cuda_stream
@@ -87,7 +87,7 @@ def _memory(cp: Any, value: Any) -> Any:
 
 
 def _is_writable(cp: Any, value: Any) -> bool:
-    """Whether its library lets others write: DLPack's arrays do not tell CuPy."""
+    """Whether an array's library lets others write; CuPy does not learn it through DLPack."""
     if isinstance(value, cp.ndarray) or is_tensor(value):
         return True
     interface = getattr(value, "__cuda_array_interface__", None)
@@ -95,7 +95,7 @@ def _is_writable(cp: Any, value: Any) -> bool:
 
 
 def _header(memory: Any, writable: bool) -> np.ndarray:
-    """What numpy knows of an array without its elements, which nobody may read through it."""
+    """A numpy array of the same shape, strides and address, whose elements nobody may read."""
     facts = {"shape": memory.shape, "strides": memory.strides, "typestr": memory.dtype.str}
     facts |= {"data": (memory.data.ptr, not writable), "version": 3}
     return np.asarray(SimpleNamespace(__array_interface__=facts)).view(memory.dtype)

@@ -64,7 +64,7 @@ class Device(NamedTuple):
     capability: str
 
     def compiled(self, emitted: Emitted) -> dict[str, Any]:
-        """From a file, as CuPy compiles text with "-ftz=true": small numbers would become zero."""
+        """The kernels, loaded from a file: CuPy's "-ftz=true" for text makes small numbers zero."""
         try:
             code = self._code(emitted.text)
         except self.cp.cuda.compiler.CompileException as error:
@@ -73,11 +73,11 @@ class Device(NamedTuple):
             file = Path(folder, "kernels.cubin")
             file.write_bytes(code)
             module = self.cp.RawModule(path=str(file))
-            symbols = [each.symbol for _, some in emitted.functions.values() for each in some]
+            symbols = [launch.symbol for _, some in emitted.functions.values() for launch in some]
             return {symbol: module.get_function(symbol) for symbol in symbols}
 
     def _code(self, text: str) -> bytes:
-        """CuPy compiles for no architecture whose instructions are its own, as 9.0 is."""
+        """The machine code: for 9.0 by NVRTC directly, as CuPy does not compile for "sm_90a"."""
         if self.capability != "9.0":
             return self.cp.cuda.compiler.compile_using_nvrtc(text)[0]
         nvrtc = self.cp.cuda.nvrtc
@@ -92,7 +92,7 @@ class Device(NamedTuple):
             nvrtc.destroyProgram(program)
 
     def kernel(self, program: dict[str, Any], launch: Launch) -> Callable[[Sequence[Any]], None]:
-        """Its registers may allow fewer threads than the device."""
+        """A launcher of a kernel, whose registers may allow fewer threads than the device."""
         function, kernel = program[launch.symbol], launch.kernel
         name = f"{self.limits.device}, with {function.num_regs} registers for each thread,"
         most = self.limits._replace(device=name, threads=function.max_threads_per_block)
@@ -104,13 +104,13 @@ class Device(NamedTuple):
         return lambda args: launched(grid, block, args, size)
 
     def filled(self, array: np.ndarray) -> Any:
-        self._check_own()
+        self._check_capture()
         if array.dtype.kind == "V":  # bfloat16
             return self.cp.asarray(array.view("uint16")).view(array.dtype)
         return self.cp.asarray(array)
 
     def empty(self, kind: Any) -> Any:
-        self._check_own()
+        self._check_capture()
         return self.cp.empty(kind.shape, to_numpy(kind.dtype))
 
     def fetch(self, memory: Any, array: np.ndarray) -> None:
@@ -121,7 +121,7 @@ class Device(NamedTuple):
         return self.cp.ndarray(kind.shape, to_numpy(kind.dtype), memory.data + start)
 
     def captured(self, run: Callable[[], None]) -> Any:
-        """What `run` launches, as a CUDA graph."""
+        """The launches of `run`, as a CUDA graph."""
         with self.cp.cuda.Stream(non_blocking=True) as stream:
             stream.begin_capture()
             try:
@@ -131,11 +131,11 @@ class Device(NamedTuple):
         return graph
 
     def finish(self, *kept: Any) -> None:
-        """The device has done all; what is `kept` lives until then."""
+        """Wait until the device has done all; `kept` objects live until then."""
         self.cp.cuda.Device(self.number).synchronize()
 
-    def _check_own(self) -> None:
-        """Memory of a call is free after it: nothing that runs again later may use it."""
+    def _check_capture(self) -> None:
+        """Refuse a capture: memory of a call is free after it, so nothing may run on it again."""
         stream = self.cp.cuda.get_current_stream()
         if stream.ptr not in (0, 1) and stream.is_capturing():  # the default ones never are
             why = "a call that needs memory of its own cannot be captured in a CUDA graph"
@@ -149,21 +149,21 @@ def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[host.Opened]:
     known, or memory is the host's, the call ends when all is done.
     """
     cp = cupy()
-    there = [is_on_gpu(each) for each in values]
+    there = [is_on_gpu(value) for value in values]
     with placed(cp, list(compress(values, there))) as stream:
         ready = [
-            argument(cp, at, expected, each) if on_gpu else host.Argument(each)
-            for at, (each, on_gpu) in enumerate(zip(values, there, strict=True))
+            argument(cp, at, expected, value) if on_gpu else host.Argument(value)
+            for at, (value, on_gpu) in enumerate(zip(values, there, strict=True))
         ]
         yield device_of(cp, cp.cuda.runtime.getDevice()), ready
-        known = [isinstance(each, cp.ndarray) or is_tensor(each) for each in values]
+        known = [isinstance(value, cp.ndarray) or is_tensor(value) for value in values]
         if not all((*there, *known)):
             stream.synchronize()
 
 
 def at_once(entry: host.Entry) -> Callable[[Sequence[Any]], Device | None]:
-    """For calls of an entry, what finds the current GPU where all arguments are CuPy's and fit:
-    microseconds count here.
+    """For calls of an entry, a function that finds the current GPU where all arguments are CuPy's
+    and fit: microseconds count here.
     """
     expected, starts = entry.arguments, entry.starts
     forms = [(shape, _strides(shape, dtype), dtype) for shape, dtype, _ in expected.forms]
@@ -190,7 +190,7 @@ def at_once(entry: host.Entry) -> Callable[[Sequence[Any]], Device | None]:
 
 
 def _strides(shape: tuple[int, ...], dtype: np.dtype) -> tuple[int, ...]:
-    """Those of elements one after the other."""
+    """The strides of elements one after the other."""
     return tuple(prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape)))
 
 

@@ -23,11 +23,11 @@ Memory = Mapping[str, Sequence[Any]]
 
 class DeviceGraph(GraphFunction):
     """A graph function whose tensors are all on one GPU: the arena too, which is planned once, with
-    room at its end for what one kernel after the other needs for itself.
+    room at its end for the workspace of one kernel after the other.
 
     The host decides conditions and loops, and waits for what they are decided by; functions in them
-    are called with arrays on the GPU. Other calls whose arrays lie where those of an earlier
-    call lay are captured as CUDA graphs, and replayed.
+    are called with arrays on the GPU. Other calls whose arrays lie at the addresses of an
+    earlier call are captured as CUDA graphs, and replayed.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class DeviceGraph(GraphFunction):
             return self._run(device, flat, flat[0])
         with self._entry.opened(flat, named) as (device, ready):
             like = next(filter(is_on_gpu, flat), None)
-            return self._run(device, [each.memory for each in ready], like)
+            return self._run(device, [item.memory for item in ready], like)
 
     def _run(self, device: Any, inputs: Sequence[Any], like: Any) -> Any:
         size = self._arena.shape[0]  # an allocation of nothing takes microseconds, too
@@ -73,17 +73,17 @@ class DeviceGraph(GraphFunction):
         return nest(self._result, self._results(device, memory, like))
 
     def _constants_on(self, device: Any) -> list[Any]:
-        """They are there for every stream: before it reads them, and as long as it does."""
+        """The constants on a device: there before any stream reads them, and as long as it does."""
         if device.number not in self._constants:
-            constants = [device.filled(each) for each in self.plan.constants]
+            constants = [device.filled(array) for array in self.plan.constants]
             device.finish()
             finalize(self, device.finish, constants).atexit = False
             self._constants[device.number] = constants
         return self._constants[device.number]
 
     def _replay(self, device: Any, memory: Memory) -> None:
-        """A captured call knows addresses alone: its memory is what lies there now."""
-        places = [each.data.ptr for kind in memory.values() for each in kind]
+        """Replay a captured call, which knows addresses alone; capture, or launch, any other."""
+        places = [array.data.ptr for kind in memory.values() for array in kind]
         key = device.number, *places
         graph = self._graphs.get(key)
         if graph is None and key in self._recent:
@@ -114,7 +114,7 @@ class DeviceGraph(GraphFunction):
                 kernel.launch(device, (*inputs, *outputs, *map(array_at, self._own[kernel])))
 
     def _results(self, device: Any, memory: Memory, like: Any) -> Iterator[Any]:
-        """Arrays of numpy; where an argument is on the GPU, of the library that it is of."""
+        """Arrays of numpy; where an argument is on the GPU, of that argument's library."""
         for slot, copied in zip(self.plan.results, self._copied, strict=True):
             array = _array(device, memory, slot)
             if like is None:

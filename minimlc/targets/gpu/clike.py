@@ -1,5 +1,5 @@
-"""What CUDA C++ and OpenCL C share: they take C's expressions, types and functions as they are,
-but for some words.
+"""Common parts of CUDA C++ and OpenCL C: C's expressions, types and functions as they are, but for
+some words.
 """
 
 import re
@@ -35,7 +35,7 @@ def array(kind: str, name: str, shape: tuple[int, ...]) -> str:
 
 
 def same_bits(bits: str, number: str) -> dict[str, str]:
-    """C's functions that take a float's bits as an integer and back, by two of the language."""
+    """C's functions that take a float's bits as an integer and back, by two of the language's."""
     return {
         "bits_f32": f"static inline int32_t bits_f32(float x) {{\n    return {bits}(x);\n}}",
         "number_f32": f"static inline float number_f32(int32_t x) {{\n    return {number}(x);\n}}",
@@ -43,7 +43,7 @@ def same_bits(bits: str, number: str) -> dict[str, str]:
 
 
 def functions(inline: str, own: Mapping[str, str]) -> Mapping[str, str]:
-    """C's functions, `own` ones among them, as functions of the device."""
+    """C's functions as functions of the device; the ones in `own` replace or extend them."""
     known = {**FUNCTIONS, **entered(), **own}
     return {name: re.sub("^static inline", inline, t, flags=re.M) for name, t in known.items()}
 
@@ -56,8 +56,8 @@ def finish(words: Mapping[str, str], first: Mapping[str, str], text: str) -> str
 
 
 def header(start: str, pointee: str, restrict: str, text: KernelText, kernel: Kernel) -> list[str]:
-    """The head of a kernel: `start` takes its name and its threads, `pointee` the type of elements
-    in global memory, and no two pointers `restrict` each other.
+    """The head of a kernel: `start` is a template of its name and its threads, `pointee` one of the
+    type of elements in global memory, and `restrict` the qualifier of pointers.
     """
     written, listed = written_in(kernel), []
     for buffer in kernel.params:

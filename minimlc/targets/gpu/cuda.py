@@ -64,7 +64,7 @@ static inline void copy_wait() {
     #endif
 }""",
 }
-"""What the device has an instruction for."""
+"""Functions for which the device has an instruction."""
 
 _WORDS = "blockIdx threadIdx blockDim gridDim warpSize asm clock Lanes shared_memory"
 

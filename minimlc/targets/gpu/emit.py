@@ -1,6 +1,6 @@
 """Kernels as text in a language of GPUs: one emitter, and a record of spellings for each language.
 
-Expressions, names and the definitions of operations are those of target "c", so a kernel reads as
+Expressions, names and the definitions of operations are as in target "c", so a kernel reads as
 the C function does: the user's names, one value for each axis of the launch, barriers with the
 reason why they are there.
 """
@@ -52,8 +52,8 @@ ALONE = 4, 8, 16
 
 
 class Background(NamedTuple):
-    """Copies of 4, 8 or 16 bytes that a thread does not wait for: one, to and from; what ends those
-    of a statement; and what waits for all but those of the last few such statements.
+    """Copies of 4, 8 or 16 bytes that a thread does not wait for: `copy` is one, to and from;
+    `sent` ends the copies of a statement; `wait` is for all but the last few such statements.
     """
 
     copy: str
@@ -62,16 +62,16 @@ class Background(NamedTuple):
 
 
 class Language(NamedTuple):
-    """How a language spells kernels.
+    """The spellings of kernels in a language.
 
-    `syntax` is that of statements; its loop takes a type and a start, too. `array(type, name,
-    shape)` declares one; `own` and `shared` are templates for one of a thread and of a block.
-    `axis` declares a thread's place, and `places` says where it finds it, by the axis's letter or
-    number. `header` writes what stands before a kernel's body, `memory` what stands before the
-    kernels of a function. `finish` completes the text of everything. `copy` moves several elements
-    at once: to, from, their number and type; `background` is for copies that go on meanwhile.
-    `shuffle` takes a value from a thread some lanes on. `tiles` declares those of warps, and `warp`
-    works on them. A language lacks what is empty.
+    `syntax` spells statements; its loop takes a type and a start, too. `array(type, name, shape)`
+    declares an array; `own` and `shared` are templates for one of a thread and of a block. `axis`
+    declares a thread's place, and `places` are its sources, by the axis's letter or number.
+    `header` writes the lines before a kernel's body, `memory` the lines before the kernels of a
+    function. `finish` completes the text of everything. `copy` moves several elements at once: to,
+    from, their number and type; `background` is for copies that go on meanwhile. `shuffle` takes a
+    value from a thread some lanes on. `tiles` declares the tiles of warps, and `warp` works on
+    them. A language lacks what is empty.
     """
 
     name: str
@@ -113,18 +113,18 @@ class Language(NamedTuple):
     tiles: Callable[[Buffer, str], str] | None = None
     warp: Callable[[Warp, Expressions], str] | None = None
     limits: Limits | None = None
-    """Of any device; None where each one's are looked up."""
+    """The limits of any device; None where the limits of each are looked up."""
 
 
 class Launch(NamedTuple):
-    """A kernel, and what the text calls it."""
+    """A kernel, and its name in the text."""
 
     symbol: str
     kernel: Kernel
 
 
 class Emitted(NamedTuple):
-    """The text, and for each function the memory that it needs and what is launched in order."""
+    """The text, and for each function the memory that it needs and its launches in order."""
 
     text: str
     functions: dict[str, tuple[tuple[Buffer, ...], tuple[Launch, ...]]]
@@ -225,13 +225,13 @@ class KernelText(Statements):
                 self.line(pool[1].format(*parts, start))
 
     def declared(self, buffer: Buffer) -> str:
-        """An array under a name of its own."""
+        """The declaration of an array under a unique name."""
         return self._array(buffer, self.declare(buffer))
 
     def _array(self, buffer: Buffer, name: str) -> str:
         shape = tuple(max(1, size) for size in buffer.shape) or (1,)
         array = self.language.array(self.language.stored[buffer.dtype], name, shape)
-        lanes = [each.lanes for each in self.wide.values() if buffer in each.buffers]
+        lanes = [wide.lanes for wide in self.wide.values() if buffer in wide.buffers]
         return self.language.wide[2].format(array, 4 * max(lanes)) if lanes else array
 
     def _place(self, axis: Axis) -> str:
@@ -381,7 +381,7 @@ def _check_dtypes(kernel: Kernel, language: Language) -> None:
 
 
 def lacking(title: str, what: str) -> BuildError:
-    """The error for what a language does not have."""
+    """The error for a feature that a language lacks."""
     return BuildError(
         f"{title} has no {what}",
         code="E511",

@@ -1,4 +1,4 @@
-"""Programs of a grid as blocks of a launch, where a schedule has not said what they are."""
+"""Programs of a grid as blocks of a launch, unless a schedule has bound loops already."""
 
 from minimlc.loops.ir.nodes import Alloc, PrimFunc
 from minimlc.loops.ir.walks import blocks_in, loops_in
@@ -24,10 +24,10 @@ def with_grid(func: PrimFunc) -> PrimFunc:
             raise RaceError(race.explain(), code="E618", hint="tile.atomic_add(C[at], value)")
         return func
     new = loops[-1].body
-    own = [each for each in func.allocs if not is_private(each, loops[0], items)]
-    for buffer in own:  # each program has its tiles, whatever suites they are in
+    tiles = [alloc for alloc in func.allocs if not is_private(alloc, loops[0], items)]
+    for buffer in tiles:  # each program has its tiles, whatever suites they are in
         new = Alloc(buffer, new)
     for loop, axis in zip(reversed(loops), "xyz", strict=False):
         new = replace(loop, kind="thread_binding", thread=f"blockIdx.{axis}", body=new)
-    allocs = tuple(each for each in func.allocs if each not in own)
+    allocs = tuple(alloc for alloc in func.allocs if alloc not in tiles)
     return replace(replaced(func, {loops[0]: new}), allocs=allocs)

@@ -1,7 +1,7 @@
 """The host's side of kernels, for any driver: arguments are checked, a device's memory is filled,
 kernels are launched in order, and what they wrote into copies comes back.
 
-A `Driver` opens a `Device` for one call; both are a few functions of each driver's own.
+A `Driver` opens a `Device` for one call; each driver defines both by a few functions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ from minimlc.targets.gpu.limits import Limits, check_limits
 
 
 class Argument(NamedTuple):
-    """What is checked of an argument; its memory on the device, and whether that is a copy."""
+    """An argument: the array to check, its memory on the device, and whether that is a copy."""
 
     array: Any
     memory: Any = None
@@ -40,7 +40,7 @@ Opened = tuple[Any, list[Argument]]
 
 
 class Device(Protocol):
-    """What a driver does on one device, `number`, while it is open."""
+    """The operations of a driver on one device, `number`, while it is open."""
 
     @property
     def number(self) -> int: ...
@@ -50,7 +50,7 @@ class Device(Protocol):
         """A program of kernels; `BuildError` E507."""
 
     def kernel(self, program: Any, launch: Launch) -> Callable[[Sequence[Any]], None]:
-        """What launches a kernel on the memory of its parameters; `BuildError` E510."""
+        """A launcher of a kernel on the memory of its parameters; `BuildError` E510."""
 
     def filled(self, array: np.ndarray) -> Any:
         """Memory that holds the elements of an array."""
@@ -59,14 +59,14 @@ class Device(Protocol):
         """Memory for a buffer, or a tensor's type, whose elements are not set yet."""
 
     def fetch(self, memory: Any, array: np.ndarray) -> None:
-        """Memory's elements come into an array once all kernels before are done."""
+        """Copy the elements of memory into an array once all earlier kernels are done."""
 
 
 class Driver(NamedTuple):
-    """`opened` is the device for a call, and what its arguments are there; `BuildError` E502 where
-    there is none, `CallError` for memory that it cannot reach. `at_once` makes of an entry what
-    finds the device that holds all arguments as they have to be; None where there is more to do, or
-    to say.
+    """`opened` is the device for a call, and its arguments there; `BuildError` E502 where there is
+    none, `CallError` for memory that it cannot reach. `at_once` makes, of an entry, a function that
+    finds the device which holds all arguments as they have to be; None where there is more to do,
+    or an error to raise.
     """
 
     opened: Callable[[Arguments, Sequence[Any]], AbstractContextManager[Any]]
@@ -74,8 +74,8 @@ class Driver(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """How a function is called: the arguments that it takes, and at multiples of how many bytes
-    each begins.
+    """The calling convention of a function: the arguments that it takes, and the alignment of each,
+    in bytes.
     """
 
     driver: Driver
@@ -88,13 +88,13 @@ class Entry(NamedTuple):
         if named or len(values) != len(self.starts):
             raise self.arguments.miscounted(len(values), len(self.starts), named)
         with self.driver.opened(self.arguments, values) as (device, ready):
-            arrays, addresses = self.arguments.check([each.array for each in ready])
-            for number, (each, address) in enumerate(zip(ready, addresses, strict=True)):
-                if each.memory is not None and each.array.size and address % self.starts[number]:
+            arrays, addresses = self.arguments.check([item.array for item in ready])
+            for number, (item, address) in enumerate(zip(ready, addresses, strict=True)):
+                if item.memory is not None and item.array.size and address % self.starts[number]:
                     raise self._misplaced(number)
             arguments = [
-                Argument(array, device.filled(array), True) if each.memory is None else each
-                for each, array in zip(ready, arrays, strict=True)
+                Argument(array, device.filled(array), True) if item.memory is None else item
+                for item, array in zip(ready, arrays, strict=True)
             ]
             yield device, arguments
 
@@ -115,7 +115,7 @@ class Program:
         self._compiled: dict[int, Any] = {}
 
     def kernel(self, device: Device, launch: Launch) -> Callable[[Sequence[Any]], None]:
-        """What launches a kernel; `BuildError` E510 for one that the device cannot launch."""
+        """A launcher of a kernel; `BuildError` E510 for one that the device cannot launch."""
         check_limits(launch.kernel, device.limits)
         if device.number not in self._compiled:
             self._compiled[device.number] = device.compiled(self.emitted)
@@ -130,10 +130,10 @@ class Kernel:
         self._program = program
         self.workspace, launches = program.emitted.functions[name]
         self.launches = [
-            each for each in launches if 0 not in (*each.kernel.grid, *each.kernel.block)
+            item for item in launches if 0 not in (*item.kernel.grid, *item.kernel.block)
         ]
         numbers = {buffer: at for at, buffer in enumerate((*func.params, *self.workspace))}
-        self._takers = [_taker([numbers[b] for b in each.kernel.params]) for each in self.launches]
+        self._takers = [_taker([numbers[b] for b in item.kernel.params]) for item in self.launches]
         self._ready: dict[int, list[tuple[Callable[..., None], Callable[..., Any]]]] = {}
         starts = _starts(func.params, launches, program.several)
         self.entry = Entry(driver, Arguments(name, parameters_of(func)), starts)
@@ -145,14 +145,14 @@ class Kernel:
             self.launch(device, arrays)
             return
         with self.entry.opened(arrays, named) as (device, arguments):
-            own = map(device.empty, self.workspace)
-            self.launch(device, (*(each.memory for each in arguments), *own))
-            for each, parameter in zip(arguments, self.entry.arguments.parameters, strict=True):
-                if parameter.written and each.copied and each.array.size:
-                    device.fetch(each.memory, each.array)
+            workspace = map(device.empty, self.workspace)
+            self.launch(device, (*(item.memory for item in arguments), *workspace))
+            for item, parameter in zip(arguments, self.entry.arguments.parameters, strict=True):
+                if parameter.written and item.copied and item.array.size:
+                    device.fetch(item.memory, item.array)
 
     def launch(self, device: Device, memory: Sequence[Any]) -> None:
-        """Launch the kernels on the memory of the parameters, and of what is between kernels."""
+        """Launch the kernels on the memory of the parameters, then of the workspace."""
         if device.number not in self._ready:
             ready = (self._program.kernel(device, launch) for launch in self.launches)
             self._ready[device.number] = list(zip(ready, self._takers, strict=True))
@@ -164,18 +164,18 @@ class Kernel:
 
 
 def _taker(places: Sequence[int]) -> Callable[[Sequence[Any]], Any]:
-    """What takes the memory at these places, as a tuple: in no time, where there is a choice."""
+    """A function that takes the memory at these places, as a tuple: the fastest that does."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda memory: tuple([memory[place] for place in places])
 
 
 def _starts(params: Sequence[Buffer], launches: Iterable[Launch], several: bool) -> list[int]:
-    """At multiples of how many bytes parameters begin: some elements are moved several at once, or
-    calculated with where a language has `several`.
+    """The alignment of parameters, in bytes: some elements are moved several at once, or calculated
+    with where a language has `several`.
     """
     sizes = {param: to_numpy(param.dtype).itemsize for param in params}
-    loops = ((each.kernel, item) for each in launches for item in nodes_of(each.kernel.body, For))
+    loops = ((part.kernel, item) for part in launches for item in nodes_of(part.kernel.body, For))
     for kernel, loop in loops:
         item = copy_of(loop) or (several_of(loop) if several else None)
         if item is None or not item.buffers <= {*kernel.params, *kernel.shared}:
@@ -196,8 +196,8 @@ def build_library(
     check: bool,
     cache: bool,
 ) -> Library:
-    """The library of a module, whose device is looked for at the first call. `graph` makes what
-    calls the functions of a graph function. Nothing is cached.
+    """The library of a module, whose device is looked for at the first call. `graph` makes the
+    callable of a graph function. Nothing is cached.
     """
     if check:
         why = f'target "{target.name}" has no checked accesses'

@@ -43,10 +43,10 @@ def kernels(
     shuffles: bool = False,
     cuda: bool = True,
 ) -> Launches:
-    """The kernels of a function, named after it. Raises `BuildError` where what threads are bound
-    to cannot be launched. Without `check`, threads may race in shared memory: for tools that tell.
-    With `shuffles`, threads of a warp combine values without memory. Without `cuda`, loops do not
-    copy ahead in the background, and arrays do not share memory.
+    """The kernels of a function, named after it. Raises `BuildError` where the loops bound to
+    threads cannot be launched. Without `check`, threads may race in shared memory: for tools that
+    report it. With `shuffles`, threads of a warp combine values without memory. Without `cuda`,
+    loops do not copy ahead in the background, and arrays do not share memory.
     """
     func = with_grid(func)
     func = with_trees(check_axes(func) if check else func)
@@ -60,7 +60,7 @@ def kernels(
     pairs = zip(names, parts, strict=True)
     launched = [_kernel(*pair, memory, shuffles) for pair in pairs]
     if cuda:
-        launched = [each._replace(body=with_places(each.body)) for each in launched]
+        launched = [kernel._replace(body=with_places(kernel.body)) for kernel in launched]
     return Launches(flat, tuple(workspace), tuple(launched))
 
 
@@ -113,7 +113,7 @@ def _axes(stmt: tir.Stmt) -> Iterator[Axis]:
 
 
 class _Threads:
-    """Writes what one thread runs."""
+    """Rewrites statements as the work of one thread."""
 
     def __init__(self, axes: Mapping[str, Axis], items: Sequence[Access]):
         self.axes = axes
@@ -149,14 +149,14 @@ class _Threads:
                 raise refused(f"loops are bound to threads inside {type(item).__name__}")
 
     def _is_spread(self, item: tir.Stmt) -> bool:
-        """Whether other threads look at parts of a statement."""
+        """Whether a statement has parts for several threads, not for one alone."""
         return _is_bound(item) or self._is_of_warps(item) or any(map(_is_ahead, walk(item)))
 
     def _is_of_warps(self, item: tir.Stmt) -> bool:
         return bool(self.tiles) and any(part.buffer in self.tiles for part in touches(item))
 
     def _warp(self, item: Warp, at: Place) -> Part:
-        """What all threads of a warp do. Each has elements of its own, so others wait for it, and
+        """The work of all threads of a warp. Each has its own elements, so others wait for it, and
         it for them, as if it were a nest bound to them.
         """
         check_group(item, self.axes)
@@ -180,15 +180,15 @@ class _Threads:
         return part._replace(stmt=replace(item, body=part.stmt), head=head, tail=tail)
 
     def _leaf(self, item: tir.Stmt, at: Place) -> Part:
-        """What has no bound loop in it: a thread does it alone."""
-        own = buffers_in(item)
-        for buffer in own:
+        """A statement without bound loops: one thread runs it alone."""
+        local = buffers_in(item)
+        for buffer in local:
             _check_alone(buffer, at)
-        used = uses(item, at._replace(private=at.private.union(own)))
+        used = uses(item, at._replace(private=at.private.union(local)))
         return self._first(item, used, at)
 
     def _first(self, item: tir.Stmt, used: tuple[Use, ...], at: Place) -> Part:
-        """What the first thread does of each axis that is not bound."""
+        """A statement that the first thread runs, along each axis that is not bound."""
         first = tir.conjunction(
             tir.Binary("==", axis.var, tir.index(0))
             for axis in self.axes.values()
@@ -205,18 +205,18 @@ class _Threads:
             raise _used_by_blocks(buffer)
         _check_alone(buffer, at)
         if not buffer.scope.startswith(SHARED):
-            item = self._own(item, open_axes - ({X} if buffer in self.tiles else set()))
+            item = self._per_thread(item, open_axes - ({X} if buffer in self.tiles else set()))
             buffer = item.buffer
             at = at._replace(private=at.private | {buffer})
         part = self.stmt(item.body, at)
         return part._replace(stmt=replace(item, body=part.stmt))
 
-    def _own(self, item: tir.Alloc, axes: set[str]) -> tir.Alloc:
-        """A buffer of which each thread along these axes uses elements of its own, those with its
-        place in some dimension: as one of each thread, which has no such dimensions.
+    def _per_thread(self, item: tir.Alloc, axes: set[str]) -> tir.Alloc:
+        """An allocation whose elements each thread along these axes uses at its own place in some
+        dimension: as a buffer for each thread, with size 1 there.
         """
         buffer, dims = item.buffer, set[int]()
-        mine = [each for each in accesses(item.body) if each.buffer is buffer]
+        mine = [access for access in accesses(item.body) if access.buffer is buffer]
         for axis in axes:
             places = {
                 dim for dim in range(buffer.ndim) if all(_is_place(i, dim, axis) for i in mine)
@@ -233,7 +233,7 @@ class _Threads:
         small = replace(buffer, shape=shape)
 
         def at(indices: Sequence[tir.Expr]) -> list[tir.Expr]:
-            return [tir.index(0) if dim in dims else each for dim, each in enumerate(indices)]
+            return [tir.index(0) if dim in dims else index for dim, index in enumerate(indices)]
 
         return tir.Alloc(small, Redirect({buffer: to(small, at)}).visit(item.body))
 
@@ -272,8 +272,8 @@ class _Threads:
         return why
 
     def _bound(self, item: tir.For, at: Place) -> Part:
-        """A loop of threads becomes the place of one. Those around it do not tell apart what they
-        run together.
+        """A loop over threads becomes the place of one thread. Where its axis is bound around it
+        already, threads run it together, and their loops around it do not count.
         """
         axis, bound, nest = item.thread, at.bound, at.nest
         if axis in bound:
@@ -286,7 +286,7 @@ class _Threads:
         if item.thread.startswith(VIRTUAL):
             item = replace(item, kind="unrolled", thread="")
         part = self.stmt(item.body, at)
-        # What copies go on is waited for at each barrier, so none is left out.
+        # Copies that go on are waited for at each barrier, so none is left out.
         goes_on = constant_value(item.extent) != 1 and any(map(_is_ahead, statements_in(item.body)))
         tail = [use for use in part.tail if goes_on or self._is_carried(use.buffer, item.var)]
         why = self._meeting(tail, part.head, at, at.nest)
@@ -314,8 +314,8 @@ class _Threads:
         return False
 
     def _condition(self, item: tir.IfThenElse, at: Place) -> Part:
-        """Each case, as far as it goes with its barriers outside of the condition: one that reads
-        memory is kept for that.
+        """A condition whose cases have their barriers outside of it where it does not change; if it
+        reads memory, its value is kept for that.
         """
         parts = [self.stmt(case, at) for case in inner_stmts(item)]
         keeps = bool(nodes_of(item.condition, tir.Load)) and any(waits(part.stmt) for part in parts)
@@ -329,13 +329,13 @@ class _Threads:
         whole: Callable[[tir.Expr], Part],
         keeps: bool = False,
     ) -> Part:
-        """What is made of parts that run as often as an expression says. All threads read it, and
-        wait before any of them changes what it reads; barriers in the parts are for all threads.
+        """The whole of parts that run as often as the value of an expression. All threads read it,
+        and wait before any of them changes what it reads; barriers in the parts are for all.
         """
-        own = {load.buffer for load in walk(expr) if isinstance(load, tir.Load)} & at.private
-        inside = (each for part in parts for each in walk(part.stmt))
-        together = any(isinstance(each, Barrier | Shuffle) or is_group(each) for each in inside)
-        if together and (own or variables(expr) & self.own):
+        private = {load.buffer for load in walk(expr) if isinstance(load, tir.Load)} & at.private
+        inside = (item for part in parts for item in walk(part.stmt))
+        together = any(isinstance(item, Barrier | Shuffle) or is_group(item) for item in inside)
+        if together and (private or variables(expr) & self.own):
             why = f"how often a thread meets the others depends on {expr.script()}"
             raise refused(why, "bind the loop outside, or split it so that it is the same for all")
         used = self._of_all(uses(expr, at), parts[0].stmt, at)
@@ -351,8 +351,8 @@ class _Threads:
         return part._replace(stmt=tir.Alloc(kept.buffer, part.stmt))
 
     def _of_all(self, used: tuple[Use, ...], body: tir.Stmt, at: Place) -> tuple[Use, ...]:
-        """Uses by all threads, also those along axes that are not bound, of which a statement here
-        has the first one only.
+        """Uses by all threads, also along axes that are not bound, where a statement here is for
+        the first thread only.
         """
         alone = all(axis.name in at.bound for axis in self.axes.values() if axis.extent > 1)
         return used if alone else apart(used, body)
@@ -368,18 +368,18 @@ def _cases(item: tir.IfThenElse, parts: Sequence[Part], condition: tir.Expr) -> 
         return Part(replace(item, condition=condition, **new), head, tail, meets)
     cases = zip((condition, ~condition), parts, strict=False)
     stmt = tir.seq(guarded(holds, part.stmt) for holds, part in cases)
-    conditions = (each for each in statements_in(stmt) if isinstance(each, tir.IfThenElse))
+    conditions = (inner for inner in statements_in(stmt) if isinstance(inner, tir.IfThenElse))
     meets = meets or (not any(map(waits, conditions)) and any(part.meets for part in parts))
     return Part(stmt, head, tail, meets)
 
 
 def _is_place(item: Access, dim: int, axis: str) -> bool:
-    """Whether an access has a thread's place along an axis for an index."""
+    """Whether an access has a thread's place along an axis as its index in a dimension."""
     return any(loop.thread == axis and item.indices[dim] is loop.var for loop in item.loops)
 
 
 def _check_alone(buffer: tir.Buffer, at: Place) -> None:
-    """No thread has memory for itself that its block shares."""
+    """Refuse memory that a block shares where each thread would have it for itself."""
     if buffer.scope.startswith(SHARED) and any(axis.startswith(THREAD) for axis in at.bound):
         why = f"each thread has {buffer.name} for itself, in memory that a block shares"
         raise refused(why, f'T.alloc_buffer({buffer.shape}, ..., scope="local")')

@@ -34,17 +34,17 @@ class Copy(NamedTuple):
 
     @property
     def buffers(self) -> set[Buffer]:
-        """Those whose neighbours are taken at once."""
+        """The buffers whose neighbours are taken at once."""
         return {self.target.buffer, self.source.buffer}
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return self.lanes * DTYPES[self.source.dtype].bits // 8
 
 
 def copy_of(item: For) -> Copy | None:
-    """What a vectorized loop copies; None where it does more, or where elements are not known to be
+    """The copy by a vectorized loop; None where it does more, or where elements are not known to be
     neighbours that begin at a multiple of their size.
     """
     store, count = _inside(item.body), _count(item)
@@ -76,13 +76,13 @@ class Wide(NamedTuple):
 
     @property
     def buffers(self) -> set[Buffer]:
-        """Those whose neighbours are taken at once."""
+        """The buffers whose neighbours are taken at once."""
         return {self.target.buffer, *(load.buffer for load in self.loads.values())}
 
 
 def wide_of(item: For) -> Wide | None:
-    """What a vectorized loop of float32 calculates; None where it only copies, or does more than
-    sums and products of neighbours and of what is the same for all of them.
+    """The calculation by a vectorized loop of float32; None where it only copies, or does more than
+    sums and products of neighbours and of values that are the same for all of them.
     """
     store, count, loads = _inside(item.body), _count(item), dict[Var, Load]()
     if store is None or not count or copy_of(item) is not None:
@@ -95,7 +95,7 @@ def wide_of(item: For) -> Wide | None:
 
 class Several(NamedTuple):
     """As many neighbours as `lanes` are loaded into arrays of a thread, from `loads` on; a `loop`
-    calculates those of its `result`, which are stored from `target` on.
+    calculates the elements of its `result`, which are stored from `target` on.
     """
 
     target: Store
@@ -106,12 +106,12 @@ class Several(NamedTuple):
 
     @property
     def buffers(self) -> set[Buffer]:
-        """Those whose neighbours are taken at once."""
+        """The buffers whose neighbours are taken at once."""
         return {self.target.buffer, *(load.buffer for load in self.loads.values())}
 
 
 def several_of(item: For) -> Several | None:
-    """What a vectorized loop calculates, of whatever kind. None where it only copies, loads what a
+    """The calculation by a vectorized loop, of any kind. None where it only copies, loads what a
     condition decides about, or takes elements in memory that are not known to be neighbours which
     begin at a multiple of their size.
     """
@@ -119,10 +119,10 @@ def several_of(item: For) -> Several | None:
     if store is None or not count or copy_of(item) is not None:
         return None
     places: list[Store | Load] = [store, *nodes_of(store.value, Load)]
-    places = [each for each in places if any(item.var in variables(i) for i in each.indices)]
-    starts = [_start(each, item.var, count) for each in places]
-    sizes = {count * DTYPES[each.buffer.dtype].bits // 8 for each in places}
-    local = any(each.buffer.scope.startswith("local") for each in places)
+    places = [place for place in places if any(item.var in variables(i) for i in place.indices)]
+    starts = [_start(place, item.var, count) for place in places]
+    sizes = {count * DTYPES[place.buffer.dtype].bits // 8 for place in places}
+    local = any(place.buffer.scope.startswith("local") for place in places)
     if store not in places or None in starts or local or not sizes <= {2, 4, 8, BYTES}:
         return None
     if len(places) > 1 and any(map(_decides, walk(store.value))):
@@ -143,7 +143,7 @@ def _array(buffer: Buffer, count: int) -> Buffer:
 
 
 def _decides(item: Node) -> bool:
-    """Whether it leaves out a part of a value, which may be beyond the end of a buffer there."""
+    """Whether a node leaves out a part of a value, which may be beyond a buffer's end there."""
     return isinstance(item, Select) or (isinstance(item, Binary) and item.op in ("and", "or"))
 
 
@@ -158,7 +158,7 @@ class _Taken(Mutator):
 
 
 def _spread(value: Expr, loop: For, loads: dict[Var, Load]) -> Expr | None:
-    """A value in a loop, its neighbours as new variables in `loads`; None where it has others."""
+    """A value in a loop, its neighbours as new variables in `loads`; None for other values."""
     match value:
         case _ if value.dtype != "float32":
             return None
@@ -179,7 +179,7 @@ def _spread(value: Expr, loop: For, loads: dict[Var, Load]) -> Expr | None:
 
 
 def _count(item: For) -> int:
-    """Of a vectorized loop, how many neighbours it takes; 0 where no type holds so many."""
+    """How many neighbours a vectorized loop takes; 0 where no type holds so many."""
     count = item.extent.value if isinstance(item.extent, Const) else 0
     return int(count) if item.kind == "vectorized" and count in (2, 4, 8, 16) else 0
 
@@ -265,5 +265,5 @@ def quotient(item: Expr, by: int) -> Expr | None:
 
 
 def _is_multiple(size: int | float, of: int) -> bool:
-    """Whether a divisor keeps such neighbours together; a negative one turns them around."""
+    """Whether a divisor is a positive multiple of `of`: a negative one turns neighbours around."""
     return size > 0 and not size % of

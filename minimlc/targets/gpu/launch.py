@@ -1,4 +1,4 @@
-"""What is launched: a kernel, how many threads run it, and the memory between kernels."""
+"""Launches: a kernel, the threads that run it, and the memory between kernels."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ from minimlc.loops.values.node import Node, node, walk
 BLOCK = "blockIdx"
 VIRTUAL = "vthread"
 Sizes = tuple[int, int, int]
-"""By x, y and z."""
+"""Sizes by x, y and z."""
 Touch = Load | Store
-"""What accesses an element."""
+"""An access to an element."""
 
 
 def touches(item: Node) -> list[Touch]:
@@ -26,7 +26,7 @@ def trimmed(sizes: Sizes) -> tuple[int, ...]:
 
 
 def launch_text(grid: Sizes, block: Sizes) -> str:
-    """How many blocks of how many threads a kernel is launched with."""
+    """The launch of a kernel in words: how many blocks of how many threads."""
     pairs = ((trimmed(grid), "block"), (trimmed(block), "thread"))
     return " of ".join(
         f"{' x '.join(map(str, shown))} {noun}{'s' * (shown != (1,))}" for shown, noun in pairs
@@ -35,7 +35,7 @@ def launch_text(grid: Sizes, block: Sizes) -> str:
 
 @node
 class Barrier(Stmt):
-    """All threads of a block come here before any goes on; `why` says what they wait for."""
+    """All threads of a block come here before any goes on; `why` is what they wait for."""
 
     why: str
 
@@ -49,8 +49,8 @@ class Axis(NamedTuple):
 
 
 class Kernel(NamedTuple):
-    """What each thread runs. `params` are the buffers in global memory, those of the function
-    first. Allocations in `body` are outside of what differs by thread if the block shares them
+    """The code of each thread. `params` are the buffers in global memory, the function's own
+    first. Allocations in `body` are outside of thread-dependent code if the block shares them
     (scope "shared…"), else each thread has its own.
     """
 
@@ -72,8 +72,8 @@ class Kernel(NamedTuple):
     @property
     def shared(self) -> tuple[Buffer, ...]:
         """The buffers that a block's threads share."""
-        own = buffers_in(self.body)
-        return tuple(buffer for buffer in own if buffer.scope.startswith(SHARED))
+        buffers = buffers_in(self.body)
+        return tuple(buffer for buffer in buffers if buffer.scope.startswith(SHARED))
 
     def _sizes(self, kind: str) -> Sizes:
         known = {axis.name: axis.extent for axis in self.axes}

@@ -1,4 +1,4 @@
-"""What a device can launch: threads and shared memory of a block, blocks of a grid."""
+"""Limits of launches on a device: threads and shared memory of a block, blocks of a grid."""
 
 from math import prod
 from typing import NamedTuple
@@ -9,8 +9,8 @@ from minimlc.targets.gpu.places import LEAST, places
 
 
 class Limits(NamedTuple):
-    """A device's limits. `threads` are those of a block, `sides` by axis, `shared` is in bytes, and
-    arrays lie in it as `places` says, unless they are `apart`.
+    """A device's limits. `threads` are per block, `sides` by axis, `shared` is in bytes, and arrays
+    lie in it as by `places`, unless they are `apart`.
     """
 
     device: str
@@ -22,7 +22,7 @@ class Limits(NamedTuple):
 
 
 CUDA_LIMITS = Limits("a CUDA device")
-"""Those of every device since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
+"""Limits of every device since compute capability 3.0 (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability"); more shared memory than that must be asked for."""
 
 CUDA_ASKED = CUDA_LIMITS._replace(shared=64 * 1024)
@@ -32,7 +32,7 @@ CUDA_MOST = CUDA_LIMITS._replace(shared=227 * 1024)
 10.0.
 """
 WEBGPU_LIMITS = Limits("WebGPU", 256, (256, 256, 64), (65535,) * 3, 16 * 1024, apart=True)
-"""What a page gets that asks for no more (W3C, WebGPU, "Limits")."""
+"""The limits of a page that asks for no more (W3C, WebGPU, "Limits")."""
 
 
 def check_limits(kernel: Kernel, limits: Limits) -> None:
@@ -53,7 +53,7 @@ def check_limits(kernel: Kernel, limits: Limits) -> None:
 
 
 def dynamic_bytes(kernel: Kernel) -> int:
-    """What a launch in CUDA asks for: all shared memory, where it is more than arrays may have."""
+    """Bytes that a launch in CUDA asks for: all shared ones, if more than arrays may have."""
     at = places(kernel.body)
     return at.size if at.apart > LEAST else 0
 

@@ -1,4 +1,4 @@
-"""What threads of a block use of the memory that they share, and where they meet in it."""
+"""Uses of the memory that threads of a block share, and where they meet in it."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from minimlc.targets.gpu.launch import Barrier, touches
 
 
 class Place(NamedTuple):
-    """Where a statement stands: the axes that are bound around it, the bound loops that say which
-    thread runs it, and the buffers that each of those threads has for itself.
+    """Where a statement stands: the axes that are bound around it, the bound loops that determine
+    which thread runs it, and the buffers that each of those threads has for itself.
     """
 
     bound: frozenset[str] = frozenset()
@@ -20,7 +20,7 @@ class Place(NamedTuple):
 
 
 class Use(NamedTuple):
-    """A buffer in memory that threads share, and the nest of loops that says which use it."""
+    """A buffer in memory that threads share, and the nest of loops that determines which use it."""
 
     buffer: tir.Buffer
     writes: bool
@@ -37,13 +37,13 @@ class Part(NamedTuple):
 
 
 def apart(uses: Iterable[Use], body: tir.Stmt) -> tuple[Use, ...]:
-    """Uses as in a nest of its own, which no other one is the same as."""
-    own = tir.For(tir.Var("own"), tir.index(1), "serial", body)
-    return tuple(use._replace(nest=(*use.nest, own)) for use in uses)
+    """Uses as in a separate nest, to which no other one is equal."""
+    loop = tir.For(tir.Var("own"), tir.index(1), "serial", body)
+    return tuple(use._replace(nest=(*use.nest, loop)) for use in uses)
 
 
 def uses(item: tir.Stmt | tir.Expr, at: Place) -> tuple[Use, ...]:
-    """What a thread uses of the memory that it shares with others."""
+    """The uses by a thread of the memory that it shares with others."""
     used = (
         Use(part.buffer, isinstance(part, tir.Store), at.nest)
         for part in touches(item)
@@ -55,11 +55,11 @@ def uses(item: tir.Stmt | tir.Expr, at: Place) -> tuple[Use, ...]:
 def meeting(
     before: Iterable[Use], after: Sequence[Use], outside: tuple[tir.For, ...] | None
 ) -> tuple[str, str]:
-    """Why threads have to wait between two parts, and for the use of which buffer: one touches what
+    """Why threads have to wait between two parts, and the buffer that they use: one touches what
     another has written, or writes what another has read; "" where they need not.
 
     Threads of one nest never meet, as its loops are independent; in another iteration of a loop
-    they may, unless that loop is in the nest: then its loops are those `outside`.
+    they may, unless all loops of the nest are the ones `outside` of that loop.
     """
     pairs = [
         (one, other)

@@ -1,8 +1,8 @@
-"""Tensor cores in CUDA C++: tiles as registers of the threads of a warp, and what works on them.
+"""Tensor cores in CUDA C++: tiles as registers of the threads of a warp, and functions on them.
 
-Where a tile's elements are is said by the PTX ISA, "Matrix Fragments for mma.m16n8k16" (of 16-bit
+The places of a tile's elements are from the PTX ISA, "Matrix Fragments for mma.m16n8k16" (of 16-bit
 floats) and "... mma.m16n8k32" (of bytes). Thread 4 n + m has registers of 32 bits, neighbours along
-k in each: of `a` those of rows n and n + 8, of `b` those of column n; and of the sums columns 2 m
+k in each: of `a` from rows n and n + 8, of `b` from column n; and of the sums columns 2 m
 and 2 m + 1 of rows n and n + 8.
 """
 
@@ -16,7 +16,7 @@ from minimlc.targets.gpu.warps import FRAGMENT, Warp, is_group, kind_of
 from minimlc.targets.source.writer import Texts
 
 TYPES = {"float32": "float", "int32": "int32_t"}
-"""The types of registers; those of factors are words."""
+"""The types of registers; registers of factors are words."""
 
 
 def declared(tiles: Buffer, name: str) -> str:
@@ -31,8 +31,8 @@ def called(item: Warp, exprs: Texts) -> str:
     name, turned = item.name.removesuffix("_turned"), item.name.endswith("_turned")
     kind, arguments = kind_of(name), list[str]()
     name = name if name in TEXTS else f"mma_{kind}"
-    told = ((), item.steps[1][:1], ()) if is_group(item) else item.steps
-    for place, steps in zip(item.places, told, strict=True):
+    passed = ((), item.steps[1][:1], ()) if is_group(item) else item.steps
+    for place, steps in zip(item.places, passed, strict=True):
         if place.buffer.scope.startswith(FRAGMENT):
             number = exprs.visit(place.indices[0]).code
             arguments.append(f"{exprs.names[place.buffer].code}[{number}]")
@@ -59,9 +59,9 @@ def _registers(array: str, numbers: Sequence[int], kind: str) -> str:
 
 
 def _matrices(name: str, step: str, across: str, along: str, turned: str = "") -> str:
-    """A load of 8 by 8 matrices, a register each; threads 8 n ... 8 n + 7 find the rows of the
-    n-th. They are `step` apart, the matrices `across` them and `along` them. Only 16-bit elements
-    can be `turned`.
+    """A load of 8 by 8 matrices, one register for each; threads 8 n ... 8 n + 7 find the rows of
+    the n-th. They are `step` apart, the matrices `across` them and `along` them. Only 16-bit
+    elements can be `turned`.
     """
     count = 4 if "_a_" in name else 2
     listed = ", ".join(f"%{number}" for number in range(count))
@@ -104,7 +104,7 @@ def _product(kind: str, shape: str, a: Sequence[int], b: Sequence[int], c: Seque
 
 
 def _mma(name: str, kind: str, shape: str, *older: str) -> str:
-    """The instruction of devices from sm_80 on, and what `older` ones have for it."""
+    """The instruction of devices from sm_80 on, and its replacement on `older` ones."""
     old = "\n".join(older) or f"    #error mma.{shape}.{kind} is for sm_80 and newer devices"
     sums = "int32_t" if kind == "s8" else "float"
     return f"""static inline void {name}(const uint32_t *a, const uint32_t *b, {sums} *c) {{

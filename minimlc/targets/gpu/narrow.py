@@ -14,7 +14,7 @@ from minimlc.targets.source.interval import Intervals
 
 NARROW = "int32"
 _WITHIN = ("int32", "int16", "int8", "uint16", "uint8")
-"""Integers of which every value fits."""
+"""Integers whose values all fit."""
 
 
 def narrow(kernel: Kernel) -> Kernel:
@@ -32,7 +32,7 @@ class _Narrow(Mutator):
         self.twins: dict[tir.Var, tir.Var] = {}
 
     def counter(self, var: tir.Var, most: int) -> tir.Var:
-        """What counts up to `most` instead of a variable."""
+        """The variable that counts up to `most` in the place of `var`."""
         self.bounds.ranges[var] = 0, max(0, most - 1)
         if var.dtype != INDEX or most > integer_range(NARROW)[1]:
             return var

@@ -32,7 +32,7 @@ _FAMILIES = {
     "half_ native_": "cos sin tan divide exp exp2 exp10 log log2 log10 powr recip rsqrt sqrt",
     "atomic_ atom_": "add sub xchg inc dec cmpxchg min max and or xor",
 }
-"""Names that begin and end so."""
+"""Names by their beginnings and ends."""
 
 
 _PAIRS = chain.from_iterable(product(*map(str.split, family)) for family in _FAMILIES.items())
@@ -48,7 +48,7 @@ OPENCL = like_c(
     finish=partial(finish, WORDS, {r"\bdouble\b": "#pragma OPENCL EXTENSION cl_khr_fp64 : enable"}),
     shared="__local {};",
     copy="vstore{2}(vload{2}(0, &{1}), 0, &{0});",
-    # PoCL 3.1 puts barriers of its own into innermost loops of kernels that have some, and goes
+    # PoCL 3.1 puts its own barriers into innermost loops of kernels that have some, and goes
     # wrong where these come to stand under a condition that is the same for all threads.
     zero="const int {} = get_local_id(0) >> 30; // PoCL 3.1 spoils loops from 0",
     wide=("*({}float{} *)&{}", "(float{})({})", "{} __attribute__((aligned({})))"),

@@ -1,8 +1,9 @@
 """Software pipelines: what an iteration of a loop uses is fetched while earlier ones run.
 
-Of a loop that is annotated `software_pipeline_stage`, a number for each statement inside, those of
-stage 0 fetch, and those of the last stage s use what was fetched s iterations earlier. So there are
-s + 1 copies of each buffer that is fetched, and as many iterations in a round. For (0, 1):
+Of a loop that is annotated `software_pipeline_stage`, a number for each statement inside, the
+statements of stage 0 fetch, and the others, of the last stage s, use what was fetched s iterations
+earlier. So there are s + 1 copies of each buffer that is fetched, and as many iterations in a
+round. For (0, 1):
 
     for k in range(n):                  fetch 0 into T
         fetch k into T            -->   for k in range(n // 2):
@@ -34,15 +35,15 @@ ASYNC = "software_pipeline_async_stages"
 
 
 AHEAD = "ahead"
-"""The annotation of a block of copies that may go on until threads wait at a barrier, but for those
-of so many newer ones as it says.
+"""The annotation of a block of copies that may go on until threads wait at a barrier: its value is
+how many newer such blocks are not waited for there.
 """
 
 
 def with_pipelines(func: tir.PrimFunc, *, background: bool = True) -> tir.PrimFunc:
     """A lowered function, the loops with stages in it as pipelines; where nothing is copied in the
-    background, those that ask for that stay loops. `BuildError` E510 where what is fetched depends
-    on an earlier iteration.
+    background, loops that ask for that stay as they are. `BuildError` E510 where what is fetched
+    depends on an earlier iteration.
     """
     for loop in loops_in(func.body):
         notes = dict(loop.annotations)
@@ -54,8 +55,8 @@ def with_pipelines(func: tir.PrimFunc, *, background: bool = True) -> tir.PrimFu
 
 
 class _Pipeline(NamedTuple):
-    """A loop of so many iterations: what fetches, what uses that, and the copies of the buffers
-    between them. So many are fetched `ahead`.
+    """A loop of so many iterations: the statements that `fetch` and `use`, and the copies of the
+    buffers between them. `ahead` is how many iterations are fetched early.
     """
 
     loop: tir.For
@@ -67,7 +68,7 @@ class _Pipeline(NamedTuple):
     is_async: bool
 
     def stmt(self) -> tir.Stmt:
-        """What replaces the loop."""
+        """The statement that replaces the loop."""
         first = (self._fetched(tir.index(number), number) for number in range(self.ahead))
         size = self.ahead + 1
         var, parts = tir.Var(self.loop.var.name), []
@@ -89,7 +90,7 @@ class _Pipeline(NamedTuple):
     def _if_any(self, place: tir.Expr, number: int, stmt: tir.Stmt) -> tir.Stmt:
         """A statement in iteration `place`, if there is one; it is `number` in the first round."""
         size = self.ahead + 1
-        new: dict[Node, Node] = {tile: each[number % size] for tile, each in self.copies.items()}
+        new: dict[Node, Node] = {tile: ring[number % size] for tile, ring in self.copies.items()}
         moved = tir.substitute(_renewed(stmt), new | {self.loop.var: place})
         most = (
             number
@@ -133,7 +134,7 @@ def _check_stages(loop: tir.For, stages: Any, count: int) -> None:
 
 
 def _check_fetch(loop: tir.For, fetch: tir.Stmt, use: tir.Stmt, items: Sequence[Access]) -> None:
-    """What is fetched is for its iteration alone, and nothing there changes where it comes from."""
+    """Check that what is fetched is for its iteration alone, and its source does not change."""
     tiles = stored_in(fetch)
     for tile in tiles:
         if not is_private(tile, loop, items):
@@ -144,7 +145,7 @@ def _check_fetch(loop: tir.For, fetch: tir.Stmt, use: tir.Stmt, items: Sequence[
 
 
 def _check_copies(loop: tir.For, fetch: tir.Stmt, items: Sequence[Access]) -> None:
-    """What is copied meanwhile is not used before threads wait, nor copied twice."""
+    """Check that what is copied meanwhile is not used before threads wait, nor copied twice."""
     stores = nodes_of(fetch, tir.Store)
     used = {part.buffer for part in nodes_of(fetch, tir.Load)}
     mine = (item for item in items if item.is_write and item.node in stores)
@@ -156,10 +157,10 @@ def _check_copies(loop: tir.For, fetch: tir.Stmt, items: Sequence[Access]) -> No
 
 def _is_repeated(item: Access, loop: tir.For) -> bool:
     """Whether a thread may store an element again in an iteration of `loop`."""
-    inner = [each for each in item.below(loop) if not each.thread]
-    same = {each.var: "0" for each in item.loops if each not in inner}
+    inner = [other for other in item.below(loop) if not other.thread]
+    same = {other.var: "0" for other in item.loops if other not in inner}
     question = Conflict(item, item)
-    return any(question.possible({**same, each.var: "+"}) for each in inner)
+    return any(question.possible({**same, other.var: "+"}) for other in inner)
 
 
 def _copies(tile: tir.Buffer, ahead: int) -> list[tir.Buffer]:
@@ -168,7 +169,7 @@ def _copies(tile: tir.Buffer, ahead: int) -> list[tir.Buffer]:
 
 
 def _renewed(stmt: tir.Stmt) -> tir.Stmt:
-    """A statement whose loops and buffers are its own."""
+    """A statement with new variables of loops and new buffers."""
     new: dict[Node, Node] = {loop.var: tir.Var(loop.var.name) for loop in loops_in(stmt)}
     new |= {b: tir.Buffer(b.name, b.shape, b.dtype, b.scope) for b in buffers_in(stmt)}
     return tir.substitute(stmt, new)

@@ -28,8 +28,8 @@ class Places(NamedTuple):
 
     @property
     def apart(self) -> int:
-        """How many there may be if each array has bytes of its own, wherever it begins."""
-        return sum(size_of(each) + step_of(each) - 16 for each in self.starts)
+        """The most bytes that arrays take if they share none, wherever each begins."""
+        return sum(size_of(buffer) + step_of(buffer) - 16 for buffer in self.starts)
 
 
 class _Life(NamedTuple):
@@ -43,7 +43,7 @@ class _Life(NamedTuple):
 
 def places(body: Stmt) -> Places:
     """Where the arrays lie that the threads of a kernel share."""
-    buffers = [each for each in buffers_in(body) if each.scope.startswith(SHARED)]
+    buffers = [item for item in buffers_in(body) if item.scope.startswith(SHARED)]
     lives = _lives(body) if sum(map(size_of, buffers)) > LEAST else {}
     starts, whole = dict[Buffer, int](), 0
     for buffer in buffers:
@@ -56,7 +56,7 @@ def places(body: Stmt) -> Places:
 
 
 def step_of(buffer: Buffer) -> int:
-    """A multiple of how many bytes an array begins at."""
+    """The alignment of an array, in bytes."""
     return 1024 if is_swizzled(buffer) else 16
 
 
@@ -77,12 +77,12 @@ def with_places(body: Stmt) -> Stmt:
     """A kernel's body with a barrier wherever an array is used first that may lie where another
     one lay.
     """
-    if sum(size_of(each) for each in buffers_in(body) if each.scope.startswith(SHARED)) <= LEAST:
+    if sum(size_of(other) for other in buffers_in(body) if other.scope.startswith(SHARED)) <= LEAST:
         return body
     lives, steps = _lives(body), list(_steps(body))
     for buffer, life in lives.items():
-        earlier = (each for each, its in lives.items() if its.last < life.first)
-        gone = [each.name for each in earlier if lives[each].end == life.begin]
+        earlier = (other for other, its in lives.items() if its.last < life.first)
+        gone = [other.name for other in earlier if lives[other].end == life.begin]
         if gone:
             step = steps[life.first]
             why = f"{buffer.name} may lie where {gone[0]} did, which all have used"
@@ -101,7 +101,7 @@ def _lives(body: Stmt) -> dict[Buffer, _Life]:
     lives, met = dict[Buffer, _Life](), 0
     for number, step in enumerate(_steps(body)):
         met += isinstance(step, Barrier)
-        for buffer in dict.fromkeys(each.buffer for each in touches(step)):
+        for buffer in dict.fromkeys(part.buffer for part in touches(step)):
             if buffer.scope.startswith(SHARED):
                 first, _, begin, _ = lives.get(buffer, (number, 0, met, 0))
                 lives[buffer] = _Life(first, number, begin, met)
@@ -109,7 +109,7 @@ def _lives(body: Stmt) -> dict[Buffer, _Life]:
 
 
 def _steps(stmt: Stmt) -> Iterator[Stmt]:
-    """What all threads do one after the other."""
+    """The statements that all threads run one after the other."""
     match stmt:
         case Seq(stmts):
             for part in stmts:

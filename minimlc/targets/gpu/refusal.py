@@ -1,4 +1,4 @@
-"""What is said of a function that cannot be launched."""
+"""The error for a function that cannot be launched."""
 
 from minimlc.loops.values.errors import BuildError
 

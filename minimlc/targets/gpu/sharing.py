@@ -1,4 +1,4 @@
-"""What threads of a block may do in the memory that they share."""
+"""Checks of the memory that threads of a block share."""
 
 from minimlc.loops.ir.nodes import SHARED, THREAD, For, PrimFunc
 from minimlc.loops.proofs.access import Access, accesses
@@ -8,8 +8,8 @@ from minimlc.targets.gpu.refusal import refused
 
 
 def check_axes(func: PrimFunc) -> PrimFunc:
-    """A function in which an axis is bound in itself only where its threads do the same there:
-    `bind` asks that of its steps, but not of a program that is written so.
+    """`func`, refused where an axis is bound inside itself unless its threads do the same there:
+    `bind` checks that for its steps, but not for a program that is written so.
     """
     conflict = axis_conflict(func)
     if conflict is not None:
@@ -18,8 +18,8 @@ def check_axes(func: PrimFunc) -> PrimFunc:
 
 
 def check_shared(func: PrimFunc) -> None:
-    """Threads do not use one element of shared memory, each for itself. `bind` lets them where each
-    iteration owns the buffer, as serial loops do; but a block has it once.
+    """Refuse threads that use one element of shared memory, each for itself. `bind` lets them where
+    each iteration owns the buffer, as serial loops do; but a block has it once.
     """
     items = [item for item in accesses(func) if item.buffer.scope.startswith(SHARED)]
     for loop in dict.fromkeys(lp for item in items for lp in item.loops):

@@ -17,7 +17,7 @@ from minimlc.targets.gpu.warps import LANES, X
 SHUFFLES = "shuffles"
 """The name of the unit that a tree's last steps are for."""
 HALVES = "halves"
-"""The annotation that says how far apart the threads are in each step."""
+"""The annotation with the distance between the threads in each step."""
 _HERE = (tir.index(0),)
 
 
@@ -37,11 +37,11 @@ def is_tree(block: tir.Block) -> bool:
 
 def fits(block: tir.Block, axes: Mapping[str, Axis], bound: frozenset[str]) -> bool:
     """Whether threads that combine values are in one warp, and all of its threads come there."""
-    own = {loop.thread for loop in loops_in(block)}
+    used = {loop.thread for loop in loops_in(block)}
     wide = [axis for axis in axes.values() if axis.name.startswith(THREAD) and axis.extent > 1]
     size = axes[X].extent
     alone = all(axis.name == X for axis in wide)
-    return {a.name for a in wide} <= own | bound and (alone or not (size % LANES and LANES % size))
+    return {a.name for a in wide} <= used | bound and (alone or not (size % LANES and LANES % size))
 
 
 def shuffled(block: tir.Block, axes: Mapping[str, Axis]) -> tir.Stmt:
@@ -59,19 +59,19 @@ def shuffled(block: tir.Block, axes: Mapping[str, Axis]) -> tir.Stmt:
     mine, other = (
         tir.Buffer(f"{shared.name}_{n}", (1,), shared.dtype, "local") for n in ("own", "other")
     )
-    own = tir.Load(mine, _HERE)
+    kept = tir.Load(mine, _HERE)
     values = [Redirect({shared: to(mine, fixed(_HERE))}).visit(tir.seq(first))]
     values = values if first else [tir.Store(mine, _HERE, place)]
     for half, step in zip(halves, steps, strict=True):
-        taken = _Taken(place, own, tir.Load(other, _HERE)).visit(step)
-        values += [Shuffle(tir.Load(other, _HERE), own, half), taken]
-    result = tir.Store(shared, place.indices, own)
+        taken = _Taken(place, kept, tir.Load(other, _HERE)).visit(step)
+        values += [Shuffle(tir.Load(other, _HERE), kept, half), taken]
+    result = tir.Store(shared, place.indices, kept)
     values.append(tir.IfThenElse(tir.Binary("==", axes[X].var, tir.index(0)), result))
     return tir.Alloc(mine, tir.Alloc(other, tir.seq(values)))
 
 
 def _bound(stmt: tir.Stmt, axes: Mapping[str, Axis]) -> tir.Stmt:
-    """What a thread does of a nest."""
+    """The part of a nest that a thread runs."""
     while isinstance(stmt, tir.For) and stmt.thread in axes:
         stmt = tir.substitute(stmt.body, {stmt.var: axes[stmt.thread].var})
     return stmt
@@ -80,13 +80,13 @@ def _bound(stmt: tir.Stmt, axes: Mapping[str, Axis]) -> tir.Stmt:
 class _Taken(Mutator):
     """An update of a place from another one of the same buffer, by registers."""
 
-    def __init__(self, place: tir.Load, own: tir.Load, other: tir.Load):
-        self.place, self.own, self.other = place, own, other
+    def __init__(self, place: tir.Load, kept: tir.Load, other: tir.Load):
+        self.place, self.kept, self.other = place, kept, other
 
     def visit_Load(self, item: tir.Load) -> tir.Expr:
         if item.buffer is not self.place.buffer:
             return item
-        return self.own if structural_equal(item, self.place) else self.other
+        return self.kept if structural_equal(item, self.place) else self.other
 
     def visit_Store(self, item: tir.Store) -> tir.Stmt:
-        return tir.Store(self.own.buffer, _HERE, self.visit(item.value))
+        return tir.Store(self.kept.buffer, _HERE, self.visit(item.value))

@@ -14,7 +14,7 @@ LANGUAGES = {language.name: language for language in (CUDA, OPENCL, WGSL)}
 
 
 def texts(module: IRModule) -> dict[str, Callable[[], str]]:
-    """What writes the kernels of a module's primitive functions, by language. `BuildError` E510 for
+    """Writers of the kernels of a module's primitive functions, by language. `BuildError` E510 for
     a function that cannot be launched, E511 for what a language lacks.
     """
     return {name: partial(_text, module, language) for name, language in LANGUAGES.items()}

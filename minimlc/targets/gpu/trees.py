@@ -57,9 +57,9 @@ def with_trees(func: tir.PrimFunc) -> tir.PrimFunc:
 
 
 class _Tree(NamedTuple):
-    """A reduction: the `chain` of loops with nothing but `block` inside, of which the threads of
-    some are `combining`; the loops of threads `around` it. Its values are kept in `buffers`, those
-    of a block of threads and that of a thread.
+    """A reduction: the `chain` of loops with nothing but `block` inside; the loops in it whose
+    threads combine values, `combining`; the loops of threads `around` it. `buffers` keep the values
+    of a block of threads, and the value of one thread.
     """
 
     block: tir.Block
@@ -79,7 +79,7 @@ class _Tree(NamedTuple):
 
     @property
     def inner(self) -> set[tir.Var]:
-        """What tells apart the instances that are combined."""
+        """The variables that distinguish the instances that are combined."""
         return {loop.var for loop in (*self.combining, *self.serial)}
 
     @property
@@ -93,16 +93,16 @@ class _Tree(NamedTuple):
         return [*conjuncts(self.block.predicate), *inside]
 
     def stmt(self) -> tir.Stmt:
-        """What replaces the outermost loop of the chain."""
+        """The statement that replaces the outermost loop of the chain."""
         rest = [loop for loop in self.bound if loop not in self.combining]
-        parts: list[tir.Stmt] = [_each(self._partial(), self.bound)]
+        parts: list[tir.Stmt] = [_looped(self._partial(), self.bound)]
         for is_near, steps in groupby(self._halves(), lambda step: 0 < step[0] <= LANES // 2):
             listed = list(steps)
             parts += [stmt for _, stmt in listed]
             if is_near:
                 whole = len(parts) == len(listed) + 1
                 parts = self._near(parts, [half for half, _ in listed], whole)
-        return tir.seq((*parts, _each(self._result(), rest)))
+        return tir.seq((*parts, _looped(self._result(), rest)))
 
     def _near(self, parts: list[tir.Stmt], halves: list[int], whole: bool) -> list[tir.Stmt]:
         """Parts whose last ones are steps within a warp, these as a block; all are if `whole`."""
@@ -123,21 +123,21 @@ class _Tree(NamedTuple):
         return tir.Load(self.buffers[0], tuple(moved.get(loop.var, loop.var) for loop in loops))
 
     def _partial(self) -> tir.Stmt:
-        """What a thread combines alone."""
+        """The statement by which a thread combines its values alone."""
         shared, guard = self._place({}), tir.conjunction(self.guards)
         value = tir.substitute(self.reducer.values[0], self.values)
         if not self.serial and guard is None:
             return _stored(shared, value)
-        own = tir.Load(self.buffers[1], (tir.index(0),))
-        body: tir.Stmt = self.both(own, value)
+        kept = tir.Load(self.buffers[1], (tir.index(0),))
+        body: tir.Stmt = self.both(kept, value)
         body = body if guard is None else tir.IfThenElse(guard, body)
         for loop in reversed(self.serial):
             body = replace(loop, body=body)
-        return tir.seq((_stored(own, self.reducer.start[0]), body, _stored(shared, own)))
+        return tir.seq((_stored(kept, self.reducer.start[0]), body, _stored(shared, kept)))
 
     def _halves(self) -> Iterator[tuple[int, tir.Stmt]]:
-        """The steps of the tree, an axis after the other; how far apart the threads are on axis X,
-        0 on others.
+        """The steps of the tree, one axis after the other; the distance between the threads on
+        axis X, 0 on others.
         """
         done: list[tir.Expr] = []
         for loop in reversed(self.combining):
@@ -148,12 +148,12 @@ class _Tree(NamedTuple):
                 active = tir.conjunction([loop.var < count - half, *done])
                 assert active is not None
                 step = tir.IfThenElse(active, self.both(self._place({}), other))
-                yield half * (loop.thread == X), _each(step, self.bound)
+                yield half * (loop.thread == X), _looped(step, self.bound)
                 count = half
             done.append(tir.Binary("==", loop.var, tir.index(0)))
 
     def _result(self) -> tir.Block:
-        """What one thread does with the value of all: the block at its first instance. Where no
+        """The work of one thread with the value of all: the block at its first instance. Where no
         instance is to run, neither does that: with an init, the first one runs if any does
         (`first_comes_first`); without one, to combine the start changes nothing.
         """
@@ -183,8 +183,8 @@ def _conditions(body: tir.Stmt) -> list[tir.Expr]:
             raise refused("threads combine values by more than an update of one element")
 
 
-def _each(body: tir.Stmt, loops: Sequence[tir.For]) -> tir.Stmt:
-    """`body` in each iteration of loops, which are new ones."""
+def _looped(body: tir.Stmt, loops: Sequence[tir.For]) -> tir.Stmt:
+    """`body` in each iteration of new copies of `loops`."""
     for loop in reversed(loops):
         var = tir.Var(loop.var.name)
         body = replace(loop, var=var, body=tir.substitute(body, {loop.var: var}))
@@ -226,9 +226,9 @@ def _tree(
     shape = tuple(_extent(loop) for loop in (*around, *_threads(chain)))
     name, dtype = kind.stores[0].buffer.name, kind.stores[0].buffer.dtype
     shared = tir.Buffer(names.buffer(f"{name}_block"), shape, dtype, SHARED)
-    own = tir.Buffer(names.buffer(f"{name}_thread"), (1,), dtype, "local")
+    private = tir.Buffer(names.buffer(f"{name}_thread"), (1,), dtype, "local")
     combining = tuple(loop for loop in chain if loop in loops)
-    tree = _Tree(block, chain, combining, tuple(around), kind, (shared, own))
+    tree = _Tree(block, chain, combining, tuple(around), kind, (shared, private))
     _check_chain(tree)
     _check_element(tree, fixed)
     return tree
@@ -244,7 +244,7 @@ def _joins(loop: tir.For, update: Access, fixed: set[tir.Var]) -> bool:
 
 
 def _check_chain(tree: _Tree) -> None:
-    """The loops of the chain have nothing else inside, and each axis is bound once."""
+    """Check that the loops of the chain have nothing else inside, and no axis is bound twice."""
     first, name = tree.combining[0].var.name, tree.block.name
     for loop, body in zip(tree.chain, (*tree.chain[1:], tree.block), strict=True):
         if loop.body is not body:
@@ -258,7 +258,7 @@ def _check_chain(tree: _Tree) -> None:
 
 
 def _check_element(tree: _Tree, fixed: set[tir.Var]) -> None:
-    """A thread's values all go to one element, and it is known whether there is one."""
+    """Check that a thread's values all go to one element, and it is known whether there is one."""
     first, kept = tree.combining[0].var.name, tree.reducer.stores[0]
     inside = [loop.var.name for loop in tree.chain if loop.var in fixed & tree.inner]
     if inside or any(map(has_loads, kept.indices)):

@@ -1,7 +1,7 @@
 """Tensorized blocks that a warp does together, on tiles in the registers of its threads.
 
 A tile has no address: in the language of a device with tensor cores a thread keeps the part of it
-that the instructions' layout gives it. Everywhere else a thread keeps a copy of its own, and fills
+that the instructions' layout gives it. Everywhere else a thread keeps its own copy, and fills
 and uses as much of it as the elements of the result need that are its own: rows n and n + 8 and
 columns 2 m and 2 m + 1, where the thread is number 4 n + m. So no thread waits for another, and the
 elements of a result are spread as the instructions spread them.
@@ -39,12 +39,12 @@ SUMS = 16, 8
 GROUP = 4
 """Warps that do an instruction together."""
 FRAGMENT = "wmma"
-"""What the scopes of tiles begin with."""
+"""The prefix of the scopes of tiles."""
 _A, _B, _SUM = (f"{FRAGMENT}.{name}" for name in ("matrix_a", "matrix_b", "accumulator"))
 
 
 class Unit(NamedTuple):
-    """What an intrinsic does: what its loops run over (rows i and columns j of a result, parts g of
+    """The work of an intrinsic: the axes of its loops (rows i and columns j of a result, parts g of
     it, or k), and the scopes of its operands, "" for one in any memory.
     """
 
@@ -65,10 +65,9 @@ UNITS = {
 
 @node
 class Warp(tir.Stmt):
-    """What the threads of a warp do together: the intrinsic `name`, on operands that begin at
-    `places`, whose rows and columns are so many elements apart as `steps` say; the place of a tile
-    is its number in a buffer of tiles. `body` is what each thread does where there is no
-    instruction.
+    """The work of the threads of a warp together: the intrinsic `name`, on operands that begin at
+    `places`, whose rows and columns are `steps` elements apart; the place of a tile is its number
+    in a buffer of tiles. `body` is the work of each thread where there is no instruction.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Warp(tir.Stmt):
 
 
 def kind_of(name: str) -> str:
-    """What an intrinsic does, as `UNITS` has it; "" for one of no warp."""
+    """The kind of an intrinsic, a key of `UNITS`; "" for one that is not for warps."""
     parts = re.fullmatch(r"mma_(?:(zero|load_a|load_b|store|group)_)?[a-z]+\d+(_turned)?", name)
     if parts is None or intrinsics is None or name not in intrinsics.WARPS:
         return ""
@@ -127,7 +126,7 @@ def _place(operand: Any, param: tir.Buffer, scope: str) -> tir.Load | None:
 
 
 def is_group(item: Node) -> bool:
-    """Whether several warps do it together."""
+    """Whether a node is the work of several warps together."""
     return isinstance(item, Warp) and kind_of(item.name) == "group"
 
 
@@ -139,7 +138,7 @@ def check_group(item: Warp, axes: Mapping[str, Axis]) -> None:
     y = axes.get(Y, Axis(Y, tir.Var(Y), 1))
     rows = Simplifier(Ranges()).visit(a.indices[-2] - y.var * 16)
     rest = [rows, *a.indices[:-2], *b.indices]
-    differ = any(y.var in variables(each) or nodes_of(each, tir.Load) for each in rest)
+    differ = any(y.var in variables(index) or nodes_of(index, tir.Load) for index in rest)
     if differ or y.extent % GROUP:
         raise refused(
             f"{item.name} is for four warps along {Y}, whose rows follow each other",
@@ -148,7 +147,7 @@ def check_group(item: Warp, axes: Mapping[str, Axis]) -> None:
 
 
 def _spread(unit: Unit, loops: Sequence[tir.For], store: tir.Store, lane: tir.Expr) -> tir.Stmt:
-    """A nest whose rows and columns are those of a thread."""
+    """A nest over the rows and columns of one thread."""
     row, column = tir.Binary("//", lane, tir.index(4)), tir.Binary("%", lane, tir.index(4)) * 2
     body: tir.Stmt = store
     for kind, loop in reversed(list(zip(unit.loops, loops, strict=True))):
@@ -195,13 +194,13 @@ def tiles_in(
 
 
 def _others(stmt: tir.Stmt, tiles: frozenset[tir.Buffer]) -> bool:
-    """Whether something else than a unit uses tiles, or units those of a buffer by two shapes."""
+    """Whether anything but a unit uses tiles, or units use a buffer's tiles by two shapes."""
     warps = ((block, warp_of(block, tir.index(0))) for block in blocks_in(stmt))
     units = {block: warp for block, warp in warps if warp}
     inside = {part for unit in units for part in touches(unit)}
     shapes = {pair for warp in units.values() for pair in _shapes(warp) if pair[0] in tiles}
     mixed = len(shapes) > len({buffer for buffer, _ in shapes})
-    return mixed or any(each.buffer in tiles and each not in inside for each in touches(stmt))
+    return mixed or any(part.buffer in tiles and part not in inside for part in touches(stmt))
 
 
 def _shapes(warp: Warp) -> Iterable[tuple[tir.Buffer, tuple[int, ...]]]:

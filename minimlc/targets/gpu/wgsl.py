@@ -49,7 +49,7 @@ _FORMULAS: dict[str, Callable[..., Text]] = {
     # Not `%`: in OpenGL, that of negative numbers is not defined.
     "remainder": lambda a, b: _SUBTRACT(a, _TIMES(_OVER(a, b), b)),
 }
-"""What is written without a function of the operation's name."""
+"""Operations that are written without a function of their name."""
 _SPECIAL = {
     "INFINITY": "special(0x7f800000u)",
     "NAN": "special(0x7fc00000u)",
@@ -127,13 +127,13 @@ _MACHINE = {
     return bitcast<f32>(bits);
 }""",
 }
-"""What the language has no constant or function for. It would refuse the values that the first one
+"""Constants and functions that the language lacks. It would refuse the values that the first one
 gives if it saw them."""
 
 
 @cache
 def functions() -> Mapping[str, str]:
-    """The definitions of operations: those without doubles."""
+    """The definitions of operations that need no doubles."""
     dtypes = ("float32", "int32", "uint32")
     operations = ("//", "%", "min", "max", "<<", ">>", *INTRINSICS)
     named = {function_name(*pair): pair for pair in product(operations, dtypes)}

@@ -24,10 +24,10 @@ from minimlc.targets.gpu.limits import Limits
 from minimlc.targets.gpu.opencl import OPENCL
 
 OPTIONS = ("-cl-fp32-correctly-rounded-divide-sqrt",)
-"""Division and square root as everywhere else, where the device can be told so."""
+"""Division and square root as everywhere else, for devices that have the option."""
 
 POCL = ("POCL_WORK_GROUP_METHOD", "loops")
-"""How PoCL makes loops of a block's threads, unless the environment says so already. By its own
+"""PoCL's method for the loops over a block's threads, unless the environment sets one. By its own
 choice, "loopvec", it takes them as vectors, and 3.1 computes wrong numbers where a thread reads
 shared memory that it wrote itself.
 """
@@ -54,7 +54,7 @@ class Device(NamedTuple):
             raise not_compiled(compiler, "opencl", error) from error
 
     def kernel(self, program: Any, launch: Launch) -> Callable[[Sequence[Any]], None]:
-        """Each launch has a kernel of its own, as that holds its arguments."""
+        """A launcher with a separate kernel for each launch, as that holds its arguments."""
         block, grid = launch.kernel.block, launch.kernel.grid
         sizes = tuple(count * size for count, size in zip(grid, block, strict=True))
 
@@ -80,7 +80,7 @@ class Device(NamedTuple):
 def opened(expected: Arguments, values: Sequence[Any]) -> Iterator[Opened]:
     """The device, for arguments in the memory of the host; the call ends when all is done."""
     here = device()
-    yield here, [Argument(each) for each in values]
+    yield here, [Argument(value) for value in values]
     here.queue.finish()
 
 
@@ -107,16 +107,16 @@ def _context(cl: Any) -> Any:
     if "PYOPENCL_CTX" in os.environ:
         return cl.create_some_context(interactive=False)
     try:
-        platforms = [each for each in cl.get_platforms() if SLOW not in each.name.lower()]
+        platforms = [item for item in cl.get_platforms() if SLOW not in item.name.lower()]
     except cl.Error:  # no platform at all
         platforms = []
-    devices = [each for platform in platforms for each in platform.get_devices()]
-    devices.sort(key=lambda each: each.type & cl.device_type.GPU == 0)
-    for each in devices:
-        context = cl.Context([each])
+    devices = [item for platform in platforms for item in platform.get_devices()]
+    devices.sort(key=lambda item: item.type & cl.device_type.GPU == 0)
+    for item in devices:
+        context = cl.Context([item])
         if _compiles(cl, context):
             return context
-    names = " and ".join(each.name for each in devices)
+    names = " and ".join(item.name for item in devices)
     raise _missing(f"no compiler works for {names}" if names else "no OpenCL device is here")
 
 

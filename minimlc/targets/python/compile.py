@@ -43,7 +43,7 @@ from minimlc.targets.source.writer import Statements
 LINE = 100
 
 MOST_LOOPS = 20
-"""Python nests no more loops in one function; those inside get a function of their own."""
+"""Python nests no more loops in one function; loops inside get a separate function."""
 
 
 def emit_python(mod: IRModule, check: bool = False) -> str:
@@ -71,8 +71,8 @@ def compile_python(mod: IRModule, check: bool = False) -> dict[str, Callable[...
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise BuildError(
             f"Python does not read the code written for it: {error.args[0]}",
-            hint='build(mod, target="llvm") has no such limits; or store parts of what is deeply '
-            "nested in buffers",
+            hint='build(mod, target="llvm") has no such limits; or store parts of deeply nested '
+            "expressions in buffers",
         ) from None
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     weakref.finalize(constants, linecache.cache.pop, filename, None).atexit = False
@@ -84,7 +84,7 @@ _NUMBERS = itertools.count(1)
 
 
 class _Constants(list[np.ndarray]):
-    """They live as long as the functions, and so does the source that a traceback shows."""
+    """Constants, which live as long as the functions; so does the source that a traceback shows."""
 
 
 def _guard(func: Any, name: str, inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -136,7 +136,7 @@ class _Emitter:
         self.mod = mod
         self.shared = Shared([] if check else None)
         self.constants: dict[str, np.ndarray] = {}
-        words = _own_words() | ({"inside", "outside", "sites"} if check else set())
+        words = _source_words() | ({"inside", "outside", "sites"} if check else set())
         names = UniqueNames(words)
         self.functions = {name: names.take(name) for name in mod.functions}
         self.taken = {*words, *self.functions.values()}
@@ -194,7 +194,7 @@ class _Emitter:
         return [header, *_docstring(described), *body.lines]
 
     def constant(self, data: np.ndarray, names: UniqueNames) -> str:
-        """A constant's literal, or the name of what is kept beside the source."""
+        """A constant's literal, or its name where it is kept beside the source."""
         dtype = self.shared.word(dtype_name(data.dtype))
         text = array_literal(data) if prints_inline(data) else ""
         if text and "nan:" not in text:
@@ -208,19 +208,19 @@ class _Emitter:
         return name
 
 
-def _own_words() -> set[str]:
+def _source_words() -> set[str]:
     """Names that the source itself may use, so that no function or symbol gets them."""
     plain = itertools.filterfalse(is_formula, INTRINSICS)
     defined = [name for name in plain if definition(name, "float64", approximate=False)]
     defined += [f"scalar_{name}" for name in filter(is_formula, INTRINSICS)]
     typed = [f"{name}_{dtype}" for name in ("to", *defined) for dtype in DTYPES]
-    own = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
-    own = (*own, *graph.CONTROL)
-    return set(map(spelled, (*own, *DTYPES, *defined, *typed))) - {"bool"}
+    fixed = ("np", "op", "call_packed", "constants", "bool_", "math", *HELPERS, *NAMED.values())
+    fixed = (*fixed, *graph.CONTROL)
+    return set(map(spelled, (*fixed, *DTYPES, *defined, *typed))) - {"bool"}
 
 
 def _docstring(items: list[str]) -> list[str]:
-    """What the arguments are, as a docstring of lines that are not too long."""
+    """A docstring that describes the arguments, of lines that are not too long."""
     text = ", ".join(items)
     if len(text) < LINE - 10:
         return [f'    """{text}"""']
@@ -253,7 +253,7 @@ class _Function(Statements):
             self.visit(body)
 
     def apart(self, header: str, body: Stmt) -> None:
-        """A loop in a function of its own, which is called once."""
+        """Write a loop as a separate function, which is called once."""
         start = len(self.lines)
         with self.indented():
             self.loop(header, body)

@@ -106,7 +106,7 @@ NUMPY_DIALECT = Dialect(_computed_in, approximate=False)
 
 @dataclass
 class Shared:
-    """What the functions of one source share.
+    """The state that the functions of one source share.
 
     `used` are the words they need at its top (dtypes, helpers), `definitions` the operations that
     numpy lacks. With `sites`, each access is checked, and noted there.
@@ -212,14 +212,14 @@ class Expressions(Visitor):
         return result._replace(kind="int" if whole and op not in COMPARISONS else "")
 
     def operands(self, item: Binary, a: Text, b: Text) -> tuple[Text, Text]:
-        """Both sides, of which at least one is a numpy scalar: it gives the result its dtype."""
+        """Both sides, at least one as a numpy scalar, which gives the result its dtype."""
         both = item.a.dtype == "bfloat16" or item.op in ("min", "max")
         if both or item.op in ("<<", ">>") or (a.kind and b.kind):
             a = self.scalar(item.a, a)
         return a, self.scalar(item.b, b) if both else b
 
     def is_whole(self, item: Binary) -> bool:
-        """Whether an operation on Python ints gives what it gives on indices, which wrap."""
+        """Whether an operation gives the same on Python ints as on indices, which wrap."""
         if item.op in COMPARISONS:
             return True
         if item.op in ("//", "%") and self.bounds.interval(item.b)[0] <= 0:

@@ -1,1 +1,1 @@
-"""What the targets share that write source text in a language."""
+"""Common parts of the targets that write source text in a language."""

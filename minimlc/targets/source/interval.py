@@ -43,7 +43,7 @@ class Intervals:
         return exact
 
     def exact_interval(self, item: Expr) -> Interval | None:
-        """Bounds of the value before it wraps, from those of its operands; None if not known."""
+        """Bounds of the value before it wraps, from bounds of its operands; None if not known."""
         match item:
             case Var():
                 return self.ranges.get(item)

@@ -49,7 +49,7 @@ class Infix(NamedTuple):
 
 
 def operators(level: int, *signs: str, left: int = 0, right: int = 0) -> dict[str, Infix]:
-    """Operators of one level by their signs; they associate to the left unless told otherwise."""
+    """Operators of one level by their signs; left-associative unless `left` or `right` is given."""
     return {sign: Infix(sign, level, left or level, right or level + 1) for sign in signs}
 
 
@@ -59,10 +59,10 @@ def call(name: str, *arguments: Text) -> Text:
 
 
 class Syntax(NamedTuple):
-    """How a language spells statements: templates for `str.format`.
+    """The spellings of statements in a language: templates for `str.format`.
 
     `end` closes a block where indentation alone does not, `empty` stands where there is nothing;
-    `types` are those of named values, by dtype.
+    `types` are for named values, by dtype.
     """
 
     loop: str
@@ -78,7 +78,7 @@ class Syntax(NamedTuple):
 
 
 class Texts(Protocol):
-    """What writes expressions, under the `names` of symbols and within `bounds` of integers."""
+    """A writer of expressions, with the `names` of symbols and the `bounds` of integers."""
 
     names: dict[Node, Text]
     bounds: Intervals
@@ -121,7 +121,7 @@ class Statements(Visitor):
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """What is written meanwhile stands under a header."""
+        """A context whose lines stand under a header."""
         self.line(header)
         with self.indented():
             yield
@@ -158,7 +158,7 @@ class Statements(Visitor):
             self.visit(item.body)
 
     def otherwise(self) -> None:
-        """What follows in a block is for where its condition does not hold."""
+        """Begin the part of a block for where its condition does not hold."""
         self.depth -= 1
         self.line(self.syntax.otherwise)
         self.depth += 1
@@ -166,7 +166,7 @@ class Statements(Visitor):
     # Definitions of operations
 
     def steps(self, program: Program) -> None:
-        """The values that a program names."""
+        """Write the values that a program names."""
         exprs = self.exprs
         for var, value in program.steps:
             text, name = exprs.visit(value).code, self.scope.take(var.name)
@@ -177,14 +177,14 @@ class Statements(Visitor):
                 exprs.bounds.ranges[var] = exprs.bounds.interval(value)
 
     def results(self, program: Program) -> None:
-        """What a program returns, by cases."""
+        """Write the results of a program, by cases."""
         cases, rest = program.cases()
         for condition, value in cases:
             self.case(condition, value)
         self.line(self.syntax.result.format(self.exprs.returned(rest)))
 
     def case(self, condition: Expr, result: Expr | str) -> None:
-        """What is returned where a condition holds."""
+        """Write the return of `result` where a condition holds."""
         with self.block(self.syntax.condition.format(self.exprs.visit(condition).code)):
             text = result if isinstance(result, str) else self.exprs.returned(result)
             self.line(self.syntax.result.format(text))

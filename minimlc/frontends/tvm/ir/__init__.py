@@ -40,6 +40,6 @@ def global_var(name: str, func: Any = None) -> GlobalVar:
 
 
 def assert_structural_equal(lhs: Any, rhs: Any) -> None:
-    """`VerifyError` unless two trees are the same up to the names of what they bind."""
+    """`VerifyError` unless two trees are equal up to the names of bound variables."""
     if not structural_equal(lhs, rhs):
         raise VerifyError("the two are not structurally equal", hint="tvm.ir.structural_equal")

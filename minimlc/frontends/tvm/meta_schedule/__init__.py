@@ -1,4 +1,4 @@
-"""`tvm.meta_schedule`: searches, which are those of `mlc.tune`."""
+"""`tvm.meta_schedule`: searches, by `mlc.tune`."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -35,7 +35,7 @@ def tune_tir(
 
 
 def compile_tir(database: Schedule, mod: Any, target: Any = None) -> Schedule:
-    """What a search found, for a module: its steps are done once more."""
+    """The schedule that a search found, for a module: its steps are done once more."""
     start = Schedule(mod).value
     return Schedule.of(Value.replay(start.mod, database.value.trace, start.func_name))
 

@@ -31,7 +31,7 @@ BindingBlock = DataflowBlock = nodes.BindingBlock
 
 
 class DynTensorType(NamedTuple):
-    """What TVM once said of a tensor besides its shape."""
+    """The type of a tensor besides its shape, in older versions of TVM."""
 
     ndim: int = -1
     dtype: str = "float32"

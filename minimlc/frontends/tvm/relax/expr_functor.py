@@ -13,7 +13,7 @@ from minimlc.loops.values.node import Node
 class PyExprMutator:
     """Override `visit_call_` and its like, apply with `visit_expr(func)`.
 
-    What the method of a value is given has its operands rewritten already.
+    A method gets its value with the operands rewritten already.
     """
 
     def __init__(self, mod: IRModule | None = None):
@@ -45,7 +45,7 @@ class PyExprMutator:
 
 
 def _asks(kind: str) -> Any:
-    """The visit of a value that a method of the `PyExprMutator` makes."""
+    """A visit of values that calls a method of the `PyExprMutator`."""
     return lambda self, value: getattr(self.rewriter, f"visit_{kind}")(self.visit_children(value))
 
 

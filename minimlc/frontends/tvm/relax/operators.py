@@ -22,14 +22,14 @@ _ORDERS = rows(__file__)
 """The options of operators in TVM's order, with its defaults where ours are others."""
 
 _CALLED = {"floor_mod": "mod", "gather_elements": "take_along_axis"}
-"""What TVM calls operators, and what they are here."""
+"""TVM's names of operators, and the names here."""
 
 _MEANT = {"end": "stop", "fill_value": "value", "pad_mode": "mode", "pad_value": "value"}
-"""What TVM calls options, and what they are here."""
+"""TVM's names of options, and the names here."""
 
 
 _PLACES = {"fast": "end"}
-"""Modes of `take`: TVM says nothing of places out of range where it is to be fast."""
+"""Modes of `take`: TVM leaves places out of range undefined in mode "fast"."""
 
 _FLAGS = ("center", "beta", R.zeros_like), ("scale", "gamma", R.ones_like)
 """Options that leave a tensor out, and what stands for it."""
@@ -38,10 +38,10 @@ _FLAGS = ("center", "beta", R.zeros_like), ("scale", "gamma", R.ones_like)
 def _in_order(name: str, order: str) -> Callable[..., Expr]:
     """The operator `name`, its options in this order."""
     op = OPS[_CALLED.get(name, name)]
-    own = dict(op.attrs)
-    meant = {key: _MEANT[key] for key in _MEANT if key not in own}
+    attrs = dict(op.attrs)
+    meant = {key: _MEANT[key] for key in _MEANT if key not in attrs}
     record = said(op, name, order, (), **meant)
-    usual = {k: v for k, v in record.attrs if meant.get(k, k) not in own and name not in _AS}
+    usual = {k: v for k, v in record.attrs if meant.get(k, k) not in attrs and name not in _AS}
 
     def apply(*args: Any, **options: Any) -> Expr:
         with record.refusing():
@@ -124,7 +124,7 @@ _AS: Mapping[str, Callable[..., Expr]] = {
     **{name: partial(_group_norm, name) for name in ("group_norm", "instance_norm")},
     **{name: partial(_scatter, name) for name in ("scatter_elements", "scatter_nd")},
 }
-"""What calls mean whose options are others here."""
+"""Operators whose options differ here, as functions of TVM's."""
 
 
 def _dtype(values: dict[str, Any]) -> str:
@@ -146,9 +146,9 @@ class Operators(Namespace):
 
 
 def _meant(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Operators by names that TVM has for others are absent."""
+    """Operators by name; absent where the name is another operator's in TVM."""
     full = {name: f"tvm.relax.op.{name}" for name in values}
-    return {n: absent(full[n], ()) if full[n] in INSTEAD else each for n, each in values.items()}
+    return {n: absent(full[n], ()) if full[n] in INSTEAD else item for n, item in values.items()}
 
 
 _OWN = {name: _in_order(name, order) for name, order in _ORDERS.items()}

@@ -20,7 +20,7 @@ def _gives(step: Pass) -> Callable[..., Pass]:
 
 
 def _fused(mod: IRModule) -> IRModule:
-    """Functions that TVM calls "Primitive" become one loop nest each; what is left over goes."""
+    """Functions that TVM calls "Primitive" become loop nests; unused functions are removed."""
     return passes.remove_unused(
         passes.fuse_tir(mod.with_functions(dict(map(_marked, mod.entries))))
     )
@@ -36,7 +36,7 @@ def _marked(entry: tuple[str, Any]) -> tuple[str, Any]:
 
 _STEPS: dict[str, Pass] = {**vars(passes), "_fused": _fused, "_unchanged": lambda mod: mod}
 MORE = SimpleNamespace(**{name: _gives(_STEPS[step]) for name, step in rows(__file__).items()})
-"""The passes without options of their own."""
+"""The passes without options."""
 
 
 def LegalizeOps(customize_legalize_map: Mapping[str, Any] | None = None, *_: Any) -> Pass:
@@ -46,7 +46,7 @@ def LegalizeOps(customize_legalize_map: Mapping[str, Any] | None = None, *_: Any
 
 
 def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]], *_: Any) -> Pass:
-    """Images in the first layout named; weights come to OIHW."""
+    """The pass that brings images to the first layout named, and weights to OIHW."""
     return partial(passes.convert_layout, layout=next(iter(desired_layouts.values()), [""])[0])
 
 
@@ -58,7 +58,7 @@ def ToMixedPrecision(out_dtype: str = "float32", *_: Any) -> Pass:
 
 
 def DeadCodeElimination(entry_functions: Iterable[str] | None = None) -> Pass:
-    """What nothing uses goes."""
+    """The pass that removes unused functions and bindings."""
     return partial(passes.remove_unused, entries=list(entry_functions) if entry_functions else None)
 
 
