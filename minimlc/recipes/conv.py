@@ -29,44 +29,63 @@ from minimlc.recipes.views import (
     worth_threads,
 )
 
-FEWEST_WRITTEN_OUT, MOST_WRITTEN_OUT = 4, 9
-"""Products that each sum takes in straight code."""
+# The facts of the decisions below. "x 1.2" is how much longer the worst layer of ResNet-18 or
+# MobileNet took without the rule, where that was more than timing errors of 5 % (Zen 3, 16 vector
+# registers of 8 floats, one thread).
+
+LEAST_STRAIGHT = 4
+"""Minimum products of a sum in straight code, without which a loop's counter is felt."""
+
+WIDEST_STRAIGHT = 9
+"""Maximum width of a window whose products are straight code."""
 
 LINE = 128
-"""Bytes of the image that come into the first level with a row of a tile's pixels."""
-
-OFTEN = 7
-"""Products of a weight in a tile from which on weights come from the second level in time."""
-
-PLACES = 7
-"""Pixels of several rows whose places the machine holds; with more, short sums wait for them, and
-those of windows.
+"""Bytes of the image that a row of a tile's pixels brings into the first-level cache, which a block
+of channels leaves room for (x 1.2 at 1x1, 512 channels, 7x7 pixels).
 """
 
-SUMS = 16
-"""Vectors of sums that keep a machine busy: others are for the columns of a window."""
+REUSES = 7
+"""Minimum pixels of a tile for which weights may come from the second-level cache: each is used so
+often (x 1.2 where all may, x 1.1 where none may).
+"""
 
-FEWEST_LANES = 4
-"""Numbers in half a vector that is worth it."""
+PLACES = 7
+"""Maximum pixels of a tile that lie in several rows of the image, where short sums or windows wait
+for their addresses (x 1.8 at 3x3, 256 channels, 14x14 pixels with tiles in one row only).
+"""
 
-FEW_TILES = 32
-"""Tiles with the same weights up to which the next ones are asked for ahead of time."""
+WINDOW_SUMS = 16
+"""Maximum vectors of sums of a window with several columns: other registers are for its columns."""
 
-FEW_SUMMED = 32
-"""Products of a sum, up to which a copy of windows pays."""
+LEAST_LANES = 4
+"""Minimum numbers in half a vector that channels may fill."""
 
-FEWEST_SIDE_BY_SIDE = 4
-"""Tiles of pixels side by side, at least: a page that was come to is written a while."""
+AHEAD_TILES = 32
+"""Maximum tiles per block of weights for which the next weights are prefetched (x 1.1 at 3x3, 512
+channels, 7x7 pixels without it; x 1.2 at 3x3, 64 channels, 56x56 with it for more tiles).
+"""
+
+COPIED_SUMS = 32
+"""Maximum products of a sum for which a copy of windows with pixels in lanes pays (x 1.2 at 3x3, 3
+channels, stride 2 without it).
+"""
+
+LEAST_SIDE_BY_SIDE = 4
+"""Minimum tiles of pixels that are copied side by side: fewer leave a page before it is used up
+(x 1.2 at 3x3, 3 channels, stride 2).
+"""
 
 SQUARES = (8, 4, 7, 6, 5)
-"""Pixels that are copied to the output at a time: a part of an image, maybe of several rows."""
+"""Pixels that are turned in registers and written to the output at a time, the best first; they may
+lie in several rows of the image (x 1.3 at 7x7, 3 channels, stride 2 without it).
+"""
 
 MOST_SUMMED = 300
-"""Products that one number adds up: longer sums are of partial ones, which lose fewer digits."""
+"""Maximum products in one sum: longer sums are of partial ones, whose errors are smaller."""
 
 LONG_SUMS = 512
-"""Products of a sum from which on what is done once for it hardly counts: the copy to the output
-may be a loop, which is little code (and as fast for short sums, with 32 registers).
+"""Minimum products of a sum for which the copy to the output may be a loop, which is less code:
+the copy is a small part of the time then.
 """
 
 
@@ -135,7 +154,7 @@ def is_by_pixels(conv: Convolution, target: Target) -> bool:
     row, summed = lanes * bytes_of(conv.dtypes[2]), size["c"] * size["p"] * size["q"]
     whole = size["i"] * size["j"] if conv.in_order else size["j"]
     fits = whole % lanes == 0 and size["n"] == 1 and rows <= size["o"] == conv.alike
-    most = target.l1 // 2 // row if conv.in_order else FEW_SUMMED
+    most = target.l1 // 2 // row if conv.in_order else COPIED_SUMS
     return fits and len(set(conv.dtypes)) == 1 and 1 < summed <= most
 
 
@@ -162,7 +181,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     iters = [it.var for it in sch.block(name).iters]
     letters = dict(zip(iters, "ofcpq" if in_a_row else "oijcpq", strict=True))
     loads = nodes_of(sch.block(name).body, Load)
-    (indices,) = [each.indices for each in loads if each.buffer.name == sch.buffer(image)]
+    (indices,) = [load.indices for load in loads if load.buffer.name == sch.buffer(image)]
     axes = [letters[index] for index in indices if isinstance(index, Var)]  # none of size 1
     layout = f"{', '.join(axes)} -> {', '.join(sorted(axes, key='cpqijf'.index))}"
     sch = sch.transform_layout(image, sch.buffer(image), layout)
@@ -170,7 +189,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     sch, (f, lane) = sch.cut(result, f, lanes)
     copied = size["c"] * size["p"] * size["q"] * lanes * bytes_of(conv.dtypes[2])
     most = target.l1 // 2 // copied
-    side = divisor(sch.extent(result, f), most) if most >= FEWEST_SIDE_BY_SIDE else 1
+    side = divisor(sch.extent(result, f), most) if most >= LEAST_SIDE_BY_SIDE else 1
     sch, (f, tile) = sch.cut(result, f, side)
     sch, (o, row) = sch.cut(result, o, rows)
     sch = sch.reorder(*outer, f, o, tile, row, lane).compute_at(name, tile).compute_at(image, f)
@@ -178,7 +197,7 @@ def by_pixels(sch: Draft, name: str, conv: Convolution, target: Target) -> Draft
     c, p, q = sch.loops_of(name, "R")
     sums = [loop for loop in sch.loops_below(name, tile) if loop not in (c, p, q)]
     window = size["p"] * size["q"]
-    sch, (c, step) = sch.cut(name, c, divisor(size["c"], max(FEWEST_WRITTEN_OUT // window, 1)))
+    sch, (c, step) = sch.cut(name, c, divisor(size["c"], max(LEAST_STRAIGHT // window, 1)))
     before = sch.reorder(c, step, p, q, *sums)
     sch = before.decompose_reduction(name, at=c)
     if is_long(sch, result):  # in a loop over rows, whose sums are in memory by then
@@ -205,13 +224,13 @@ def whole_channels(
     part = lanes if count > half else half
     after = sch.pad_einsum(name, [part if letter == "o" else 1 for letter in conv.iters])
     (end,) = after.consumers(name)
-    return after, [each for each in after.added(sch) if each not in (name, end)], end
+    return after, [added for added in after.added(sch) if added not in (name, end)], end
 
 
 def widths_of(conv: Convolution, target: Target) -> tuple[int, int]:
     """Numbers in a vector, and in a half that is worth it."""
     lanes = lanes_of(target, conv.dtypes[2])
-    return lanes, max(lanes // 2, min(lanes, FEWEST_LANES))
+    return lanes, max(lanes // 2, min(lanes, LEAST_LANES))
 
 
 def lanes_for(conv: Convolution, target: Target) -> int:
@@ -235,27 +254,44 @@ def tiles_for(name: str, conv: Convolution, target: Target) -> Tiles:
     if why:
         raise refusal(f'conv2d: block "{name}": {why}')
     vectors = divisor(o // lanes, 2)
-    registers = vector_registers(target)
-    wide, held = size["q"] > 1, registers - max(4, registers * 3 // 16)
-    most = min((min(held, SUMS) if wide else held) // vectors, count)
+    pixels = _pixels_of(conv, vectors, target)
+    row = lanes * vectors * window * bytes_of(conv.dtypes[2])  # of weights, for a channel
+    row += 0 if window > 1 else LINE  # other tiles read the rest of the line
+    held = _choice((pixels >= REUSES, target.l2 // 2), (True, target.l1 * 4 // 5)) // row
+    block = divisor(size["c"], most := max(min(held, MOST_SUMMED // window), 1))
+    if block < min(most, size["c"]) // 4:  # a number that has no such parts
+        block = divisor(size["c"], max(held, 1))
+    steps = divisor(block, max(LEAST_STRAIGHT // window, 1))
+    straight = _choice(
+        (window < LEAST_STRAIGHT, 3),  # all of channels, rows and columns
+        (size["q"] == 1 and size["p"] <= WIDEST_STRAIGHT, 2),
+        (1 < size["q"] <= WIDEST_STRAIGHT, 1),
+        (True, 0),
+    )
+    return Tiles(pixels, lanes * vectors, block, steps, straight)
+
+
+def _pixels_of(conv: Convolution, vectors: int, target: Target) -> int:
+    """The pixels of a tile with so many vectors of channels: those whose sums fit the registers,
+    with the fewest loads and unused pixels in all.
+    """
+    size, registers = conv.sizes, vector_registers(target)
+    count, wide = size["n"] * size["i"] * size["j"], size["q"] > 1
+    held = registers - max(4, registers * 3 // 16)
+    most = min((min(held, WINDOW_SUMS) if wide else held) // vectors, count)
+    summed = size["c"] * size["p"] * size["q"]
     waits = wide or (not conv.in_order and summed < LONG_SUMS)
 
     def cost(side: int) -> float:
         crosses = waits and side > PLACES and size["j"] % side > 0
         return ceil(count / side) * (side + 0.5 + crosses)
 
-    pixels = min(range(most, 0, -1), key=cost)
-    line = 0 if window > 1 else LINE  # of which another tile reads the rest
-    room = target.l2 // 2 if pixels >= OFTEN else target.l1 * 4 // 5
-    held = room // (lanes * vectors * window * bytes_of(conv.dtypes[2]) + line)
-    block = divisor(size["c"], most := max(min(held, MOST_SUMMED // window), 1))
-    if block < min(most, size["c"]) // 4:  # a number that has no such parts
-        block = divisor(size["c"], max(held, 1))
-    steps = divisor(block, max(FEWEST_WRITTEN_OUT // window, 1))
-    rows = size["q"] == 1  # a window of one column
-    few = (size["p"] if rows else size["q"]) <= MOST_WRITTEN_OUT
-    written_out = 3 if window < FEWEST_WRITTEN_OUT else (1 + rows) * few
-    return Tiles(pixels, lanes * vectors, block, steps, written_out)
+    return min(range(most, 0, -1), key=cost)
+
+
+def _choice(*rows: tuple[bool, int]) -> int:
+    """The number in the first row of a decision table whose condition holds."""
+    return next(number for holds, number in rows if holds)
 
 
 def group_of(conv: Convolution, tiles: Tiles, target: Target) -> int:
@@ -278,11 +314,11 @@ def choose_tiles(sch: Draft, name: str, conv: Convolution, target: Target) -> tu
     size, lanes = conv.sizes, lanes_for(conv, target)
     count, window = size["n"] * size["i"] * size["j"], size["p"] * size["q"]
     vectors = (divisor(conv.alike // lanes, most) for most in (1, 2, 3, 4))
-    widths = (best.channels, *(lanes * each for each in vectors))
+    widths = (best.channels, *(lanes * count for count in vectors))
     sch, channels = choose(sch, "channels", widths)
     most = min(vector_registers(target) // (channels // lanes) - 1, count)
-    own = (best.pixels,) if channels == best.channels or best.pixels <= most else ()
-    sch, pixels = choose(sch, "pixels", (*own, *range(max(most, 1), 0, -1)))
+    first = (best.pixels,) if channels == best.channels or best.pixels <= most else ()
+    sch, pixels = choose(sch, "pixels", (*first, *range(max(most, 1), 0, -1)))
     blocks = (divisor(best.block, max(best.block // parts, 1)) for parts in (2, 4))
     sch, block = choose(sch, "block", (best.block, *blocks))
     steps = (divisor(block, most) for most in (1, 2, 4, 8) if most * window <= 32)
@@ -313,7 +349,7 @@ def awaited(conv: Convolution, tiles: Tiles, target: Target, o: str, part: str) 
     blocks of input channels; else "".
     """
     size = conv.sizes
-    if size["n"] * size["i"] * size["j"] > FEW_TILES * tiles.pixels:
+    if size["n"] * size["i"] * size["j"] > AHEAD_TILES * tiles.pixels:
         return ""
     held = tiles.channels * size["c"] * size["p"] * size["q"] * bytes_of(conv.dtypes[2])
     return o if held <= target.l2 // 4 else part
