@@ -9,7 +9,7 @@ import pytest
 import minimlc as mlc
 from minimlc.loops.ir.nodes import Block, For, Seq
 from minimlc.loops.lower.lower import lower
-from minimlc.loops.proofs.polyhedra import Inequality, Undecided, solution
+from minimlc.loops.proofs.solver import Inequality, Undecided, solution
 from minimlc.loops.values.node import replace
 from tests.helpers import refuses
 

@@ -1,22 +1,20 @@
 """Whether two accesses can touch one element, and in which iterations.
 
 Two instances p and q of statements conflict where their index expressions agree: a system of
-linear equations over the digits of the loop variables and their differences, with bounds. The
-tests are the classical ones (greatest common divisor; Banerjee's bounds; splitting an equation
-where its small terms cannot reach the next radix: Maydan, Hennessy and Lam, "Efficient and exact
-data dependence analysis", PLDI 1991). They prove independence or leave it open; `find_conflict`
-searches for a concrete pair and, where it can look at every iteration, settles the question.
+linear equations over the digits of the loop variables and their differences, with bounds (as in
+Maydan, Hennessy and Lam, "Efficient and exact data dependence analysis", PLDI 1991). The `solver`
+proves independence or leaves it open; `find_conflict` searches for a concrete pair and, where it
+can look at every iteration, settles the question.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from math import floor, gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 from minimlc.loops.ir.nodes import Binary, Var
 from minimlc.loops.proofs.access import Access, keys_of, loop_extents, nest_key, shared_loops
 from minimlc.loops.proofs.affine import WRAP, Digit, DigitSum, Divided
-from minimlc.loops.proofs.arith import Interval, Sum, has_loads, key
+from minimlc.loops.proofs.arith import Sum, has_loads, key
+from minimlc.loops.proofs.solver import Equation, is_possible, within
 from minimlc.loops.values.dtypes import INDEX
 
 Direction = str
@@ -30,120 +28,6 @@ DEEPEST = 32
 
 EXHAUSTIVE = 1 << 18
 """The most iterations that are all tried in search of a conflict."""
-
-
-Bounds = dict[Any, Interval]
-
-
-Equation = Sum[Any]
-"""A sum that is 0."""
-
-
-class Limit(NamedTuple):
-    """The sum of the terms is no further from 0 than `most`."""
-
-    terms: dict[Any, int]
-    most: int
-
-
-def solve(
-    equations: Iterable[Equation], bounds: Bounds, limits: Sequence[Limit] = ()
-) -> Bounds | None:
-    """Narrower bounds of the unknowns, or None where there is surely no integer solution."""
-    bounds = dict(bounds)
-    work = list(equations)
-    for _ in range(12):
-        progress = False
-        pending: list[Equation] = []
-        for equation in work:
-            live = _without_fixed(equation, bounds)
-            if not live.terms:
-                if live.constant:
-                    return None
-                progress = True
-                continue
-            if live.constant % gcd(*live.terms.values()):
-                return None
-            parts = _split(live, bounds, limits)
-            if parts is None:
-                return None
-            progress |= len(parts) > 1
-            for part in parts:
-                narrowed = _narrow(part, bounds)
-                if narrowed is None:
-                    return None
-                progress |= narrowed
-                pending.append(part)
-        work = pending
-        if not progress or not work:
-            break
-    return bounds
-
-
-def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
-    constant = equation.constant
-    terms: dict[Hashable, int] = {}
-    for unknown, coefficient in equation.terms.items():
-        low, high = bounds[unknown]
-        if low == high:
-            constant += coefficient * low
-        else:
-            terms[unknown] = coefficient
-    return Sum(terms, constant)
-
-
-def _limited(total: Equation, bounds: Bounds, limits: Sequence[Limit]) -> Interval:
-    """The bounds of a sum; limits may give some terms together tighter ones than each alone."""
-    low, high = total.bounds(bounds.__getitem__)
-    for limit in limits:
-        if not total.terms.keys() >= limit.terms.keys():
-            continue
-        times = {Fraction(total.terms[unknown], c) for unknown, c in limit.terms.items()}
-        if len(times) == 1:
-            least, greatest = total.without(limit.terms).bounds(bounds.__getitem__)
-            reach = floor(abs(times.pop()) * limit.most)
-            low, high = max(low, least - reach), min(high, greatest + reach)
-    return low, high
-
-
-def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[Equation] | None:
-    """Two equations where the small terms can make only one multiple of the large ones' radix."""
-    ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
-    for size in range(1, len(ordered)):
-        small, large = dict(ordered[:size]), dict(ordered[size:])
-        radix = gcd(*large.values())
-        carry, rest = divmod(equation.constant, radix)
-        low, high = _limited(Sum(small), bounds, limits)
-        first, last = -(-(low + rest) // radix), (high + rest) // radix
-        if first > last:
-            return None
-        if first == last:
-            return [Sum(small, rest - first * radix), Sum(large, (carry + first) * radix)]
-    return [equation]
-
-
-def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
-    """Tighten the bounds of an equation's unknowns; None where one has no value left."""
-    changed = False
-    low, high = equation.bounds(bounds.__getitem__)
-    if low > 0 or high < 0:
-        return None
-    for unknown, coefficient in equation.terms.items():
-        old = bounds[unknown]
-        ends = (coefficient * old[0], coefficient * old[1])
-        rest_low, rest_high = low - min(ends), high - max(ends)
-        least, most = sorted((-rest_low, -rest_high))
-        if coefficient < 0:
-            least, most = -most, -least
-        size = abs(coefficient)
-        new = (max(old[0], -(-least // size)), min(old[1], most // size))
-        if new[0] > new[1]:
-            return None
-        if new != old:
-            bounds[unknown] = new
-            changed = True
-            low, high = equation.bounds(bounds.__getitem__)
-    return changed
 
 
 class _System:
@@ -270,11 +154,13 @@ class _Asked:
         for kind, *digits in list(self.bounds):
             if kind == "q" and digits[0].var in self.common:
                 self._link(digits[0])
-        limits = [limit for limit in self._limits() if limit.terms.keys() <= self.bounds.keys()]
-        for number, limit in enumerate(limits):
-            self.bounds["limit", number] = (-limit.most, limit.most)
-            self.equations.append(Sum(limit.terms).minus(Sum({("limit", number): 1})))
-        return solve(self.equations, self.bounds, limits) is not None
+        limits = [
+            row
+            for terms, most in self._limits()
+            if terms.keys() <= self.bounds.keys()
+            for row in within(Sum(terms), -most, most)
+        ]
+        return is_possible(self.equations, self.bounds, limits)
 
     def equal(self, a: DigitSum, b: DigitSum) -> None:
         """Add that sum `a` of p is sum `b` of q, and that the divisions of their digits hold."""
@@ -350,15 +236,15 @@ class _Asked:
         names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
         self._is_zero([(self._unknown(*name), c) for name, c in names])
 
-    def _limits(self) -> Iterator[Limit]:
-        """Limits of differences: of a variable with more combinations of digits than values, and
-        of a sum in a condition that holds for p and q.
+    def _limits(self) -> Iterator[tuple[dict[Any, int], int]]:
+        """Sums of differences, and how far they are from 0 at most: of a variable with more
+        combinations of digits than values, and of a sum in a condition that holds for p and q.
         """
         for var in self.common:
             if self.directions.get(var, "*") != "0" and not self.system.digits.is_exact(var):
                 most = self.system.extents[var] - 1
-                yield Limit({("delta", d, d): d.divisor for d in self._digits(var)}, most)
+                yield {("delta", d, d): d.divisor for d in self._digits(var)}, most
         for total, length in self.system.ranges:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):
-                yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)
+                yield {("delta", d, d): total.terms[d] for d in moving}, length

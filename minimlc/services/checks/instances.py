@@ -12,7 +12,8 @@ from minimlc.loops.ir.nodes import Binary, Expr, Var, index, substitute
 from minimlc.loops.proofs.access import Access, loop_extents, loop_ranges, shared_loops
 from minimlc.loops.proofs.affine import Digits
 from minimlc.loops.proofs.arith import constant_value, has_loads, weighted
-from minimlc.loops.proofs.dependence import A_FEW, Bounds, solve
+from minimlc.loops.proofs.dependence import A_FEW
+from minimlc.loops.proofs.solver import Bounds, is_possible
 from minimlc.loops.proofs.witness import Element, Points, Values, points
 from minimlc.loops.values.node import Node, replace
 
@@ -95,7 +96,7 @@ def _is_solvable(item: Access, element: Element) -> bool:
         if total is not None:
             bounds.update((digit, (0, digit.extent - 1)) for digit in total.terms)
             equations.append(weighted((total, 1), constant=-value))
-    return solve(equations, bounds) is not None
+    return is_possible(equations, bounds)
 
 
 def are_at(elements: np.ndarray, element: Element) -> np.ndarray:
