@@ -3,9 +3,9 @@
 An equation gives one unknown by the others, exactly; where no coefficient is 1 or -1, a new unknown
 takes the multiples that are left over (W. Pugh, "The Omega test", Supercomputing 1991). Then
 unknowns are eliminated one by one, each lower bound of one being added to each of its upper bounds
-(Fourier and Motzkin). An inequality is divided by the common divisor of its coefficients and its constant
-rounded down; two that leave one value are an equation. What has no solution then has none in
-integers, though it may have others (the "real shadow"): a last unknown is tried value by value.
+(Fourier and Motzkin). An inequality is divided by the common divisor of its coefficients and its
+constant rounded down; two that leave one value are an equation. What has no solution then has none
+in integers, though it may have others (the "real shadow"): a last unknown is tried value by value.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
