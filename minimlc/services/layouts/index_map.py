@@ -26,6 +26,7 @@ from minimlc.loops.proofs.dependence import EXHAUSTIVE
 from minimlc.loops.proofs.points import evaluate
 from minimlc.loops.proofs.ranges import Ranges
 from minimlc.loops.proofs.simplify import simplify
+from minimlc.loops.text.folding import BINARY
 from minimlc.loops.values.depth import too_deep
 from minimlc.loops.values.errors import CompileError, ScheduleError, did_you_mean
 from minimlc.loops.values.node import Node, walk
@@ -33,13 +34,7 @@ from minimlc.loops.values.node import Node, walk
 LARGEST = 2**31
 """Constants in a map stay below this."""
 
-OPERATORS: dict[type, str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-}
+SIGNS = ("+", "-", "*", "//", "%")
 NOT_EXPRESSIONS = "the outputs are not expressions"
 EXAMPLE = '"i, j -> i // 4, j, i % 4"'
 
@@ -362,8 +357,8 @@ class _Parser:
             case ast.UnaryOp(ast.USub(), operand):
                 inner = self.expr(operand)
                 return index(-int(inner.value)) if isinstance(inner, Const) else Unary("-", inner)
-            case ast.BinOp(left, operator, right) if type(operator) in OPERATORS:
-                return self._binary(item, OPERATORS[type(operator)], left, right)
+            case ast.BinOp(left, op, right) if BINARY[type(op)][0] in SIGNS:
+                return self._binary(item, BINARY[type(op)][0], left, right)
             case _:
                 why = "an output is made of inputs, integers, + - * // % and parentheses"
                 raise self.error_at(item, why)

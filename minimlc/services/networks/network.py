@@ -9,8 +9,7 @@ from minimlc.graphs.ops.shape import expand_dims, flip, permute_dims, reshape, s
 from minimlc.graphs.ops.values import named
 from minimlc.services.arrays.einsum import einsum
 from minimlc.services.arrays.slicing import pad, strided_slice
-from minimlc.services.networks.pool import around_of, each
-from minimlc.services.networks.window import conv2d
+from minimlc.services.networks.window import around_of, conv2d, sizes_along
 from minimlc.services.sizes.sizes import least
 
 
@@ -62,7 +61,8 @@ def _conv3d(
     """
     if x.ndim != 5 or w.ndim != 5:
         refuse(f"x and w have {x.ndim} and {w.ndim} dimension(s), they must have 5")
-    (step, *steps), (apart, *gaps) = each(strides, 3, "strides"), each(dilation, 3, "dilation")
+    step, *steps = sizes_along(strides, 3, "strides")
+    apart, *gaps = sizes_along(dilation, 3, "dilation")
     deep, (top, bottom), (left, right) = around_of(padding, 3)
     x = pad(x, pad_width=((0, 0), (0, 0), deep, (0, 0), (0, 0))) if any(deep) else x
     count = (x.shape[2] - (w.shape[2] - 1) * apart - 1) // max(step, 1) + 1
@@ -139,8 +139,8 @@ def _spread(
     if not isinstance(groups, int) or groups < 1 or w.shape[0] % groups:
         refuse(f"groups={groups!r} does not divide the {w.shape[0]} inputs", "E204")
     ndim = x.ndim - 2
-    steps, gaps = each(strides, ndim, "strides"), each(dilation, ndim, "dilation")
-    more, around = each(output_padding, ndim, "output_padding"), padding
+    steps, gaps = sizes_along(strides, ndim, "strides"), sizes_along(dilation, ndim, "dilation")
+    more, around = sizes_along(output_padding, ndim, "output_padding"), padding
     if min(*steps, *gaps) < 1 or any(
         not 0 <= m < max(s, g) for m, s, g in zip(more, steps, gaps, strict=True)
     ):
@@ -166,7 +166,8 @@ def _conv1d_transpose(x: Any, w: Any, **options: Any) -> Any:
     groups = options.pop("groups")
     around = around_of(options.pop("padding"), 1)
     both = {
-        key: (0 if key == "output_padding" else 1, *each(v, 1, key)) for key, v in options.items()
+        key: (0 if key == "output_padding" else 1, *sizes_along(v, 1, key))
+        for key, v in options.items()
     }
     both["padding"] = (0, around[0][0], 0, around[0][1])
     wide = conv2d_transpose(expand_dims(x, axis=2), expand_dims(w, axis=2), groups=groups, **both)

@@ -5,31 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from minimlc.graphs.ops.checks import NUMBERS, refuse, resized, sizes_of
+from minimlc.graphs.ops.checks import NUMBERS, refuse, resized
 from minimlc.graphs.ops.elementwise import cast
 from minimlc.graphs.ops.record import Op, composite, primitive
 from minimlc.graphs.ops.shape import expand_dims, reshape, squeeze
 from minimlc.graphs.ops.values import Values, iota, named, spread
 from minimlc.loops.ir.nodes import Expr, binary
 from minimlc.loops.te import te
-from minimlc.services.networks.window import avg_pool2d, max_pool2d
-
-
-def each(value: Any, count: int, name: str) -> tuple[int, ...]:
-    """A size for each of several axes; one number stands for all."""
-    sizes = sizes_of(value, name)
-    sizes = sizes * count if len(sizes) == 1 else sizes
-    if len(sizes) != count:
-        refuse(f"{name} is one or {count} integers, got {value!r}", "E204")
-    return sizes
-
-
-def around_of(padding: Any, count: int) -> tuple[tuple[int, int], ...]:
-    """(before, after) of each of several axes, of one size, one for each, or all befores first."""
-    sizes = sizes_of(padding, "padding")
-    if len(sizes) == 2 * count:
-        return tuple(zip(sizes[:count], sizes[count:], strict=True))
-    return tuple((size, size) for size in each(padding, count, "padding"))
+from minimlc.services.networks.window import around_of, avg_pool2d, max_pool2d, sizes_along
 
 
 def _pool(count: int, pool: Op, name: str, doc: str) -> Op:
@@ -45,8 +28,9 @@ def _pool(count: int, pool: Op, name: str, doc: str) -> Op:
     ) -> Any:
         if x.ndim != count + 2:
             refuse(f"x has {x.ndim} dimension(s), it must be (batch, channels, and {count} more)")
-        size, apart = each(pool_size, count, "pool_size"), each(dilation, count, "dilation")
-        steps = size if strides is None else each(strides, count, "strides")
+        size = sizes_along(pool_size, count, "pool_size")
+        apart = sizes_along(dilation, count, "dilation")
+        steps = size if strides is None else sizes_along(strides, count, "strides")
         modes = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         around = around_of(padding, count)
 
@@ -125,7 +109,7 @@ def _adaptive(name: str, doc: str, count: int, part: Any, **more: Any) -> Op:
     def formula(x: Any, output_size: Any, axes: tuple[int, ...]) -> Any:
         if x.ndim != count + 2 or min(axes) < 0:
             refuse(f"x has {x.ndim} dimension(s), it must be (batch, channels, and {count} more)")
-        for axis, parts in zip(axes, each(output_size, count, "output_size"), strict=True):
+        for axis, parts in zip(axes, sizes_along(output_size, count, "output_size"), strict=True):
             x = named(part(x, axis=axis, parts=parts), f"{name}_{axis}")
         return x
 
@@ -141,7 +125,7 @@ def _adaptive(name: str, doc: str, count: int, part: Any, **more: Any) -> Op:
 
 def _means_of_images(x: Any, *, output_size: Any, layout: str = "NCHW") -> Any:
     """The mean of each of the `output_size` parts of x: (n, c, h, w), or in another layout."""
-    rows, columns = each(output_size, 2, "output_size")
+    rows, columns = sizes_along(output_size, 2, "output_size")
     sizes = [(*x.shape, 0)[layout.find(axis)] for axis in "HW"] if x.ndim == 4 else []
     if min(rows, columns) < 1 or not sizes or sizes[0] % rows or sizes[1] % columns:
         return _uneven(x, output_size=output_size, layout=layout)

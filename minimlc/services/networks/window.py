@@ -17,54 +17,53 @@ from minimlc.loops.values.dtypes import integer_range, is_float
 from minimlc.services.arrays.slicing import padded
 from minimlc.services.sizes.sizes import least, most
 
-Pair = tuple[int, int]
-Around = tuple[Pair, Pair]
+Sizes = tuple[int, ...]
+Around = tuple[tuple[int, int], ...]
 NONE: Around = ((0, 0), (0, 0))
 IMAGE, KERNEL = "NCHW", "OIHW"
 
 
 class Window(NamedTuple):
-    """How windows lie on an image, by height and width: `around` is the padding before and after,
-    `apart` the distance of a window's elements.
+    """How windows lie on the axes of an image: their `size` and `steps`, `around` the padding
+    before and after, `apart` the distance of a window's elements.
     """
 
-    size: Pair
-    steps: Pair
+    size: Sizes
+    steps: Sizes
     around: Around
-    apart: Pair
+    apart: Sizes
 
     @property
-    def reach(self) -> Pair:
-        """The height and width that a window covers."""
-        (k, m), (d, e) = self.size, self.apart
-        return (k - 1) * d + 1, (m - 1) * e + 1
+    def reach(self) -> Sizes:
+        """The extent of a window on the image."""
+        return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.apart, strict=True))
 
 
-def _pair(value: object, name: str, least: int) -> Pair:
-    """(height, width); one number stands for both."""
+def sizes_along(value: object, count: int, name: str, least: int | None = None) -> Sizes:
+    """A size for each of `count` axes; one number stands for all."""
     sizes = sizes_of(value, name)
-    both = sizes * 2 if len(sizes) == 1 else sizes
-    if len(both) != 2 or min(both) < least:
-        refuse(f"{name} is one or two integers >= {least}, got {value!r}", "E204")
-    return both[0], both[1]
+    sizes = sizes * count if len(sizes) == 1 else sizes
+    if len(sizes) != count or (least is not None and min(sizes) < least):
+        bound = "" if least is None else f" >= {least}"
+        refuse(f"{name} is one or {count} integers{bound}, got {value!r}", "E204")
+    return sizes
 
 
-def _around(padding: object) -> tuple[Pair, Pair]:
-    """The padding before and after along each axis, of 1, 2 or (top, left, bottom, right) sizes."""
+def around_of(padding: object, count: int, least: int | None = None) -> Around:
+    """(before, after) of each of `count` axes, from one size, one per axis, or all befores and then
+    all afters.
+    """
     sizes = sizes_of(padding, "padding")
-    if len(sizes) != 4:
-        p, q = _pair(padding, "padding", 0)
-        return (p, p), (q, q)
-    top, left, bottom, right = sizes
-    if min(sizes) < 0:
-        refuse(f"padding is integers >= 0, got {padding!r}", "E204")
-    return (top, bottom), (left, right)
+    if len(sizes) == 2 * count:
+        sizes = sizes_along(padding, 2 * count, "padding", least)
+        return tuple(zip(sizes[:count], sizes[count:], strict=True))
+    return tuple((size, size) for size in sizes_along(padding, count, "padding", least))
 
 
 def _window(size: object, strides: object, padding: object, dilation: object) -> Window:
-    kernel = _pair(size, "pool_size", 1)
-    steps = kernel if strides is None else _pair(strides, "strides", 1)
-    return Window(kernel, steps, _around(padding), _pair(dilation, "dilation", 1))
+    kernel = sizes_along(size, 2, "pool_size", 1)
+    steps = kernel if strides is None else sizes_along(strides, 2, "strides", 1)
+    return Window(kernel, steps, around_of(padding, 2, 0), sizes_along(dilation, 2, "dilation", 1))
 
 
 def _check_image(x: Values) -> None:

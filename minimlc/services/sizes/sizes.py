@@ -11,6 +11,7 @@ from itertools import count
 from math import inf, isqrt, lcm
 from typing import Any
 
+from minimlc.loops.text.folding import BINARY
 from minimlc.loops.values.errors import CompileError, OpError, shown
 from minimlc.loops.values.literals import names_in
 from minimlc.loops.values.node import Node
@@ -41,13 +42,6 @@ __all__ = [
 MOST_TEXT = 1000
 """Characters of a size's text, at the most."""
 
-_SIGNS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
 _CHOICES: dict[str, Callable[[Any, Any], Any]] = {"min": least, "max": most}
 _OPERATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
@@ -105,8 +99,8 @@ def _meaning(tree: ast.expr) -> Any:
             return number
         case ast.UnaryOp(ast.USub(), inner):
             return -_meaning(inner)
-        case ast.BinOp(left, sign, right):
-            return _SIGNS[type(sign)](_meaning(left), _meaning(right))
+        case ast.BinOp(left, op, right) if not isinstance(op, ast.Pow):
+            return _OPERATIONS[BINARY[type(op)][0]](_meaning(left), _meaning(right))
         case ast.Call(ast.Name(name) | ast.Attribute(attr=name), [_, _, *_] as operands, []) if (
             name in _CHOICES
         ):
