@@ -3,9 +3,7 @@
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
 from types import ModuleType
 
 from minimlc.loops.values.parts import is_there
@@ -52,14 +50,20 @@ def new_name(name: str) -> str | None:
     return next((f"minimlc.{found}" for found in names if is_there(found)), None)
 
 
-class Former(Loader, MetaPathFinder):
-    """Finds modules by their former names: what is imported is the module itself."""
+class Former:
+    """A finder and loader of modules by their former names: the module itself is imported.
+
+    It derives from nothing: `importlib.abc` imports more than the library does.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         known = name.startswith("minimlc.") and new_name(name)
-        return spec_from_loader(name, self) if known else None
+        return ModuleSpec(name, self) if known else None  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """The default: an empty module, for `exec_module` to put another in its place."""
 
     def exec_module(self, module: ModuleType) -> None:
         name = new_name(module.__name__)

@@ -6,6 +6,7 @@ parts for it. They are imported when the hook is first read; removed ones are le
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -66,6 +67,7 @@ def room(name: str) -> ModuleType | None:
         raise
 
 
+@cache
 def is_there(name: str) -> bool:
     """Whether a part was not removed; it is not imported."""
     try:
