@@ -42,6 +42,20 @@ def test_former_names_in_a_new_process():
     assert done.stdout.strip() == repr(node), done.stderr
 
 
+@pytest.mark.parametrize(
+    "name", ["verify", "explain", "specialize", "passes.rewrite", "passes.legalize"]
+)
+def test_a_function_of_a_module_s_name_stays(name):
+    code = f"""
+import minimlc as mlc
+before = mlc.{name}
+import minimlc.{name}, sys
+print(mlc.{name} is before, callable(mlc.{name}), type(sys.modules["minimlc.{name}"]).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True True module\n", done.stdout + done.stderr
+
+
 def test_other_names_are_not_found():
     wrong = "nodee nodes build tir.nodee loops.tir recipes.x codegen.c.nothing"
     for name in (f"minimlc.{each}" for each in wrong.split()):

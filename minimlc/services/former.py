@@ -50,6 +50,20 @@ def new_name(name: str) -> str | None:
     return next((f"minimlc.{found}" for found in names if is_there(found)), None)
 
 
+class Package(ModuleType):
+    """A package whose public names stay what they are when a module of that former name is
+    imported.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        space = self.__dict__
+        is_there = callable(space.get(name)) or (
+            name not in space and name in space.get("__all__", ())
+        )
+        if not (is_there and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
 class Former:
     """A finder and loader of modules by their former names: the module itself is imported.
 
@@ -69,3 +83,6 @@ class Former:
         name = new_name(module.__name__)
         assert name is not None
         sys.modules[module.__name__] = import_module(name)
+        parent = sys.modules[module.__name__.rpartition(".")[0]]
+        if type(parent) is ModuleType:
+            parent.__class__ = Package  # it is about to get the module as an attribute
