@@ -46,11 +46,11 @@ SHARES = 16
 class Transpose(NamedTuple):
     """Facts of a transpose that decide how it is cut.
 
-    `rows` and `columns` of the output, the product of the `other` extents, bytes of an `element`;
-    bytes between neighbours of a row where they are read (`read_apart`), and between rows where
-    they are written; whether the cache keeps all lines that a row is read from (`kept`), whether
-    threads are worth it, whether vectors are as long as a cache line, and whether everything lies
-    beyond the second-level cache (`far`).
+    `rows` and `columns` of the output, the product of the `others` among the extents, bytes of an
+    `element`; bytes between neighbours of a row where they are read (`read_apart`), and between
+    rows where they are written; whether the cache keeps all lines that a row is read from (`kept`),
+    whether threads are worth it, whether vectors are as long as a cache line (`long`), and whether
+    everything lies beyond the second-level cache (`far`).
     """
 
     rows: int

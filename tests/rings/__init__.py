@@ -14,7 +14,7 @@ RINGS = [
 RINGS[0].append("script.py")
 """The files of each ring, relative to the package."""
 
-SIZES = [12860, 3938]
+SIZES = [12858, 3938]
 """Lines of code of the loops, and of the graphs without them; they only go down."""
 
 

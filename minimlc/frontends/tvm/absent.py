@@ -40,7 +40,7 @@ def covering(name: str) -> str:
 
 
 class Absent(ModuleType):
-    """Stands where TVM has a module, class or function: every use raises `Unmapped`."""
+    """A stand-in for a module, class or function of TVM: every call of it raises `Unmapped`."""
 
     def __getattr__(self, name: str) -> "Absent":
         if name.startswith("__"):

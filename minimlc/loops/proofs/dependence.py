@@ -1,10 +1,9 @@
 """Whether two accesses can touch one element, and in which iterations.
 
 Two instances p and q of statements conflict where their index expressions agree: a system of
-linear equations over the digits of the loop variables and their differences, with bounds (as in
-Maydan, Hennessy and Lam, "Efficient and exact data dependence analysis", PLDI 1991). The `solver`
-proves independence or leaves it open; `find_conflict` searches for a concrete pair and, where it
-can look at every iteration, settles the question.
+linear equations over the digits of the loop variables and their differences, with bounds. The
+`solver` proves independence or leaves it open; `find_conflict` searches for a concrete pair and,
+where it can look at every iteration, settles the question.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from minimlc.loops.ir.nodes import Binary, Var
 from minimlc.loops.proofs.access import Access, keys_of, loop_extents, nest_key, shared_loops
 from minimlc.loops.proofs.affine import WRAP, Digit, DigitSum, Divided
 from minimlc.loops.proofs.arith import Sum, has_loads, key
-from minimlc.loops.proofs.solver import Equation, is_possible, within
+from minimlc.loops.proofs.solver import Bounds, Equation, Limit, is_possible
 from minimlc.loops.values.dtypes import INDEX
 
 Direction = str
@@ -145,7 +144,7 @@ class _Asked:
         self.system, self.directions = conflict.system, directions
         self.common = {loop.var for loop in conflict.common}
         self.divisions = conflict.system.digits.divisions
-        self.bounds: dict[Any, tuple[int, int]] = {}
+        self.bounds: Bounds = {}
         self.equations: list[Equation] = []
         self.settled: set[tuple[int, int]] = set()
 
@@ -154,12 +153,10 @@ class _Asked:
         for kind, *digits in list(self.bounds):
             if kind == "q" and digits[0].var in self.common:
                 self._link(digits[0])
-        limits = [
-            row
-            for terms, most in self._limits()
-            if terms.keys() <= self.bounds.keys()
-            for row in within(Sum(terms), -most, most)
-        ]
+        limits = [limit for limit in self._limits() if limit.terms.keys() <= self.bounds.keys()]
+        for number, limit in enumerate(limits):
+            self.bounds["limit", number] = (-limit.most, limit.most)
+            self.equations.append(Sum(limit.terms).minus(Sum({("limit", number): 1})))
         return is_possible(self.equations, self.bounds, limits)
 
     def equal(self, a: DigitSum, b: DigitSum) -> None:
@@ -236,15 +233,15 @@ class _Asked:
         names = (("q", digit), 1), (("p", digit), -1), (("delta", digit, digit), -1)
         self._is_zero([(self._unknown(*name), c) for name, c in names])
 
-    def _limits(self) -> Iterator[tuple[dict[Any, int], int]]:
-        """Sums of differences, and how far they are from 0 at most: of a variable with more
-        combinations of digits than values, and of a sum in a condition that holds for p and q.
+    def _limits(self) -> Iterator[Limit]:
+        """Limits of differences: of a variable with more combinations of digits than values, and
+        of a sum in a condition that holds for p and q.
         """
         for var in self.common:
             if self.directions.get(var, "*") != "0" and not self.system.digits.is_exact(var):
                 most = self.system.extents[var] - 1
-                yield {("delta", d, d): d.divisor for d in self._digits(var)}, most
+                yield Limit({("delta", d, d): d.divisor for d in self._digits(var)}, most)
         for total, length in self.system.ranges:
             moving = [d for d in total.terms if self.directions.get(d.var, "*") != "0"]
             if moving and all(d.var in self.common for d in moving):
-                yield {("delta", d, d): total.terms[d] for d in moving}, length
+                yield Limit({("delta", d, d): total.terms[d] for d in moving}, length)

@@ -17,7 +17,7 @@ from minimlc.loops.proofs.access import Access, lasting, loop_ranges, reads_any
 from minimlc.loops.proofs.arith import Atom, Sum, conjuncts, linear, weighted
 from minimlc.loops.proofs.ranges import Ranges
 from minimlc.loops.proofs.simplify import simplify
-from minimlc.loops.proofs.solver import Inequality, Undecided, solution, within
+from minimlc.loops.proofs.solver import Inequality, Undecided, solution
 from minimlc.loops.proofs.witness import Element, Values, element_at, points
 from minimlc.loops.values.dtypes import INDEX
 
@@ -208,5 +208,5 @@ class _System:
     def bounded(self, value: Inequality, atom: Atom) -> Inequality:
         """The value of an atom, within its bounds."""
         low, high = self.ranges.bounds(atom.expr)
-        self.rows += within(value, low, high)
+        self.rows += [weighted((value, 1), constant=-low), weighted((value, -1), constant=high)]
         return value

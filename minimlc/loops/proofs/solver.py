@@ -1,32 +1,132 @@
-"""Whether linear equations and inequalities have a solution in integers.
+"""Whether linear equations, or linear inequalities, have a solution in integers.
 
-An equation gives one unknown by the others, exactly; where no coefficient is 1 or -1, a new unknown
-takes the multiples that are left over (W. Pugh, "The Omega test", Supercomputing 1991). Then
-unknowns are eliminated one by one, each lower bound of one being added to each of its upper bounds
-(Fourier and Motzkin). An inequality is divided by the common divisor of its coefficients and its
-constant rounded down; two that leave one value are an equation. What has no solution then has none
-in integers, though it may have others (the "real shadow"): a last unknown is tried value by value.
+Equations of bounded unknowns: the classical tests (greatest common divisor; Banerjee's bounds;
+splitting an equation where its small terms cannot reach the next radix: Maydan, Hennessy and Lam,
+"Efficient and exact data dependence analysis", PLDI 1991).
+
+Inequalities: unknowns are eliminated one by one, each lower bound of one being added to each of its
+upper bounds (Fourier and Motzkin). An inequality is divided by the common divisor of its
+coefficients and its constant rounded down: what has no solution then has none in integers, though
+it may have others (the "real shadow" of Pugh, "The Omega test", Supercomputing 1991).
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from math import gcd
-from typing import Any
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import floor, gcd
+from typing import Any, NamedTuple
 
 from minimlc.loops.proofs.arith import Interval, Sum, weighted
 
 MOST = 600
 """With more inequalities than this the question stays open."""
-MOST_PAIRS = 4 * MOST
-"""With more pairs of lower and upper bounds of each unknown, too."""
-MOST_TRIED = 8
-"""The most values of an unknown that are tried one by one."""
 
-Inequality = Sum[Any]
-"""A sum that is 0 or more."""
-Equation = Sum[Any]
-"""A sum that is 0."""
 Bounds = dict[Any, Interval]
 """The least and greatest value of each unknown."""
+Equation = Sum[Any]
+"""A sum that is 0."""
+Inequality = Sum[Any]
+"""A sum that is 0 or more."""
+
+
+class Limit(NamedTuple):
+    """The sum of the terms is no further from 0 than `most`."""
+
+    terms: dict[Any, int]
+    most: int
+
+
+def is_possible(
+    equations: Iterable[Equation], bounds: Bounds, limits: Sequence[Limit] = ()
+) -> bool:
+    """Whether equations may have a solution in integers within `bounds` and `limits`."""
+    bounds = dict(bounds)
+    work = list(equations)
+    for _ in range(12):
+        progress = False
+        pending: list[Equation] = []
+        for equation in work:
+            live = _without_fixed(equation, bounds)
+            if not live.terms:
+                if live.constant:
+                    return False
+                progress = True
+                continue
+            if live.constant % gcd(*live.terms.values()):
+                return False
+            parts = _split(live, bounds, limits)
+            if parts is None:
+                return False
+            progress |= len(parts) > 1
+            for part in parts:
+                narrowed = _narrow(part, bounds)
+                if narrowed is None:
+                    return False
+                progress |= narrowed
+                pending.append(part)
+        work = pending
+        if not progress or not work:
+            break
+    return True
+
+
+def _without_fixed(equation: Equation, bounds: Bounds) -> Equation:
+    ends = {unknown: bounds[unknown] for unknown in equation.terms}
+    fixed = {unknown: int(low) for unknown, (low, high) in ends.items() if low == high}
+    constant = sum(equation.terms[unknown] * value for unknown, value in fixed.items())
+    return equation.without(fixed)._replace(constant=equation.constant + constant)
+
+
+def _limited(total: Equation, bounds: Bounds, limits: Sequence[Limit]) -> Interval:
+    """What a sum reaches, of whose terms some together may reach less than each by itself."""
+    low, high = total.bounds(bounds.__getitem__)
+    for limit in limits:
+        if not total.terms.keys() >= limit.terms.keys():
+            continue
+        times = {Fraction(total.terms[unknown], c) for unknown, c in limit.terms.items()}
+        if len(times) == 1:
+            least, greatest = total.without(limit.terms).bounds(bounds.__getitem__)
+            reach = floor(abs(times.pop()) * limit.most)
+            low, high = max(low, least - reach), min(high, greatest + reach)
+    return low, high
+
+
+def _split(equation: Equation, bounds: Bounds, limits: Sequence[Limit]) -> list[Equation] | None:
+    """Two equations where the small terms can make only one multiple of the large ones' radix."""
+    ordered = sorted(equation.terms.items(), key=lambda term: abs(term[1]))
+    for size in range(1, len(ordered)):
+        small, large = dict(ordered[:size]), dict(ordered[size:])
+        radix = gcd(*large.values())
+        carry, rest = divmod(equation.constant, radix)
+        low, high = _limited(Sum(small), bounds, limits)
+        first, last = -(-(low + rest) // radix), (high + rest) // radix
+        if first > last:
+            return None
+        if first == last:
+            return [Sum(small, rest - first * radix), Sum(large, (carry + first) * radix)]
+    return [equation]
+
+
+def _narrow(equation: Equation, bounds: Bounds) -> bool | None:
+    """Tighten the bounds of an equation's unknowns; None where one has no value left."""
+    changed = False
+    low, high = equation.bounds(bounds.__getitem__)
+    if low > 0 or high < 0:
+        return None
+    for unknown, coefficient in equation.terms.items():
+        old = bounds[unknown]
+        ends = (coefficient * old[0], coefficient * old[1])
+        least, most = max(ends) - high, min(ends) - low
+        if coefficient < 0:
+            least, most = -most, -least
+        size = abs(coefficient)
+        new = (max(old[0], -(-least // size)), min(old[1], most // size))
+        if new[0] > new[1]:
+            return None
+        if new != old:
+            bounds[unknown] = new
+            changed = True
+            low, high = equation.bounds(bounds.__getitem__)
+    return changed
 
 
 class Undecided(Exception):
@@ -37,174 +137,68 @@ class _Contradiction(Exception):
     """There is no solution."""
 
 
-def is_possible(
-    equations: Iterable[Equation], bounds: Bounds, inequalities: Iterable[Inequality] = ()
-) -> bool:
-    """Whether there may be integers within `bounds` that fulfil all equations and inequalities."""
-    rows = [*inequalities]
-    for unknown, (low, high) in bounds.items():
-        rows += within(Sum({unknown: 1}), low, high)
-    try:
-        return solution(rows, equations) is not None
-    except Undecided:
-        return True
+_Rows = dict[Hashable, Inequality]
+"""Inequalities by their terms: of several with the same terms, the tightest."""
 
 
-def within(value: Sum[Any], low: Any, high: Any) -> list[Inequality]:
-    """The inequalities `low <= value <= high`."""
-    return [weighted((value, 1), constant=-low), weighted((value, -1), constant=high)]
+def solution(system: Iterable[Inequality]) -> dict[Hashable, int] | None:
+    """Integers that fulfil all inequalities; None where there surely are none.
 
-
-def solution(
-    inequalities: Iterable[Inequality], equations: Iterable[Equation] = (), tries: int = 3
-) -> dict[Hashable, int] | None:
-    """Integers that fulfil all inequalities and equations; None where there surely are none.
-
-    Raises `Undecided` where neither is found, after `tries` of unknowns value by value.
+    Raises `Undecided` where neither is found.
     """
-    system = _System(equations)
-    rows: list[Inequality] = []
-    steps: list[_Step] = []
+    rows: _Rows = {}
+    steps: list[tuple[Hashable, list[Inequality]]] = []
     try:
-        system.add(inequalities)
-        rows, steps = [*system.rows.values()], [*system.steps]
-        while system.rows:
-            system.eliminate()
-        return _values(system.steps, {})
+        for row in system:
+            _add(rows, row)
+        while rows:
+            unknown = _cheapest(rows)
+            bounds = [row for row in rows.values() if unknown in row.terms]
+            steps.append((unknown, bounds))
+            rows = _without(unknown, rows, bounds)
     except _Contradiction:
         return None
-    except Undecided:
-        if not tries:
-            raise
-    found = _one_by_one(rows, tries)
-    return None if found is None else _values(steps, found)
+    return _values(steps)
 
 
-def _one_by_one(rows: list[Inequality], tries: int) -> dict[Hashable, int] | None:
-    """A solution for one of the values of the unknown with the fewest."""
-    ends: dict[Hashable, list[int]] = {}
-    for row in rows:
-        for unknown, c in row.terms.items() if len(row.terms) == 1 else ():
-            ends.setdefault(unknown, []).append(-c * row.constant)
-    ranges = {unknown: range(min(e), max(e) + 1) for unknown, e in ends.items() if len(e) == 2}
-    unknown = min(ranges, key=lambda unknown: len(ranges[unknown]), default=None)
-    if unknown is None or len(ranges[unknown]) > MOST_TRIED:
-        raise Undecided
-    is_open = False
-    for value in ranges[unknown]:
-        try:
-            found = solution(rows, [Sum({unknown: 1}, -value)], tries - 1)
-        except Undecided:
-            is_open = True
-            continue
-        if found is not None:
-            return found
-    if is_open:
-        raise Undecided
-    return None
-
-
-_Step = tuple[Hashable, list[Inequality]]
-"""An unknown that was eliminated, and the inequalities that had it."""
-
-
-class _System:
-    """Inequalities by their terms (of several with the same terms, the tightest), equations that
-    are not used yet, and the steps so far.
-    """
-
-    def __init__(self, equations: Iterable[Equation]):
-        self.rows: dict[Hashable, Inequality] = {}
-        self.equations = list(equations)
-        self.steps: list[_Step] = []
-
-    def add(self, rows: Iterable[Inequality]) -> None:
-        """Add inequalities; no unknown is left that an equation gives."""
-        pending = [*rows]
-        while self.equations or pending:
-            if self.equations:
-                pending = self._use(self.equations.pop(), [*self.rows.values(), *pending])
-                self.rows = {}
-            else:
-                self._add(pending.pop())
-
-    def _use(self, equation: Equation, rows: list[Inequality]) -> list[Inequality]:
-        """Inequalities without an unknown that an equation gives."""
-        by = gcd(*equation.terms.values(), 0)
-        if equation.constant % by if by else equation.constant:
+def _add(rows: _Rows, row: Inequality) -> None:
+    if not row.terms:
+        if row.constant < 0:
             raise _Contradiction
-        if not by:
-            return rows
-        equation = Sum({u: c // by for u, c in equation.terms.items()}, equation.constant // by)
-        unknown = min(equation.terms, key=lambda unknown: abs(equation.terms[unknown]))
-        if abs(equation.terms[unknown]) > 1:
-            self.equations.append(equation)
-            equation = _with_unit(equation, abs(equation.terms[unknown]) + 1)
-        self.steps.append((unknown, [equation, weighted((equation, -1))]))
-        sign = equation.terms[unknown]
-
-        def without(row: Sum[Any]) -> Sum[Any]:
-            times = -sign * row.terms.get(unknown, 0)
-            return weighted((row, 1), (equation, times)) if times else row
-
-        self.equations = [*map(without, self.equations)]
-        return [*map(without, rows)]
-
-    def _add(self, row: Inequality) -> None:
-        if not row.terms:
-            if row.constant < 0:
-                raise _Contradiction
-            return
-        by = gcd(*row.terms.values())
-        row = Sum({unknown: c // by for unknown, c in row.terms.items()}, row.constant // by)
-        name = frozenset(row.terms.items())
-        if name in self.rows and row.constant >= self.rows[name].constant:
-            return
-        self.rows[name] = row
-        other = self.rows.get(frozenset([(unknown, -c) for unknown, c in row.terms.items()]))
-        if other is not None and row.constant + other.constant <= 0:
-            if row.constant + other.constant < 0:
-                raise _Contradiction
-            self.equations.append(row)
-        if len(self.rows) > MOST:
-            raise Undecided
-
-    def eliminate(self) -> None:
-        """Eliminate the unknown that makes the fewest inequalities, the first of several."""
-        counts: dict[Hashable, list[int]] = {}
-        for row in self.rows.values():
-            for unknown, c in row.terms.items():
-                counts.setdefault(unknown, [0, 0])[c > 0] += 1
-        gone = min(counts, key=lambda unknown: counts[unknown][0] * counts[unknown][1])
-        if counts[gone][0] * counts[gone][1] > MOST_PAIRS:
-            raise Undecided
-        bounds = [row for row in self.rows.values() if gone in row.terms]
-        self.steps.append((gone, bounds))
-        self.rows = {name: row for name, row in self.rows.items() if gone not in row.terms}
-        lower = [row for row in bounds if row.terms[gone] > 0]
-        upper = [row for row in bounds if row.terms[gone] < 0]
-        self.add(
-            weighted((low, -high.terms[gone]), (high, low.terms[gone]))
-            for low in lower
-            for high in upper
-        )
+        return
+    by = gcd(*row.terms.values())
+    row = Sum({unknown: c // by for unknown, c in row.terms.items()}, row.constant // by)
+    name = frozenset(row.terms.items())
+    if name not in rows or row.constant < rows[name].constant:
+        rows[name] = row
 
 
-def _with_unit(equation: Equation, by: int) -> Equation:
-    """What an equation says of its unknowns modulo `by`: one has the coefficient 1 or -1, if its
-    coefficient in the equation is `by` - 1 or 1 - `by`.
-    """
-    terms = {unknown: _nearest(c, by) for unknown, c in equation.terms.items()}
-    return weighted((Sum({**terms, object(): by}, _nearest(equation.constant, by)), 1))
+def _cheapest(rows: _Rows) -> Hashable:
+    """The unknown whose elimination makes the fewest inequalities, the first of several."""
+    counts: dict[Hashable, list[int]] = {}
+    for row in rows.values():
+        for unknown, c in row.terms.items():
+            counts.setdefault(unknown, [0, 0])[c > 0] += 1
+    return min(counts, key=lambda unknown: counts[unknown][0] * counts[unknown][1])
 
 
-def _nearest(number: int, by: int) -> int:
-    """The remainder of a division that is nearest to 0."""
-    return number - by * ((2 * number + by) // (2 * by))
+def _without(unknown: Hashable, rows: _Rows, bounds: list[Inequality]) -> _Rows:
+    """The inequalities with an unknown eliminated; those in `bounds` have it."""
+    left = {name: row for name, row in rows.items() if unknown not in row.terms}
+    lower = [row for row in bounds if row.terms[unknown] > 0]
+    upper = [row for row in bounds if row.terms[unknown] < 0]
+    for low in lower:
+        for high in upper:
+            a, b = low.terms[unknown], -high.terms[unknown]
+            _add(left, weighted((low, b), (high, a)))
+            if len(left) > MOST:
+                raise Undecided
+    return left
 
 
-def _values(steps: list[_Step], values: dict[Hashable, int]) -> dict[Hashable, int]:
-    """`values`, and those of the unknowns eliminated in `steps`, the last one first."""
+def _values(steps: list[tuple[Hashable, list[Inequality]]]) -> dict[Hashable, int]:
+    """A value for each unknown, in the opposite order of their elimination."""
+    values: dict[Hashable, int] = {}
     for unknown, bounds in reversed(steps):
         rests = [(row.terms[unknown], _value(row, values)) for row in bounds]
         low = max((-(rest // c) for c, rest in rests if c > 0), default=None)

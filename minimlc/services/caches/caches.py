@@ -1,7 +1,7 @@
 """The one way into the caches above object files: whole libraries, functions, schedules.
 
 `kept` has libraries by module, `stubs` functions that were scheduled and compiled before, and
-`schedules` functions that instances of one library have in common. `build` works without all three.
+`schedules` functions that instances of one library have in common.
 """
 
 from collections.abc import Callable, Sequence

@@ -55,7 +55,8 @@ def around_of(padding: object, count: int, least: int | None = None) -> Around:
     """
     sizes = sizes_of(padding, "padding")
     if len(sizes) == 2 * count:
-        sizes = sizes_along(padding, 2 * count, "padding", least)
+        if least is not None and min(sizes) < least:
+            refuse(f"padding is integers >= {least}, got {padding!r}", "E204")
         return tuple(zip(sizes[:count], sizes[count:], strict=True))
     return tuple((size, size) for size in sizes_along(padding, count, "padding", least))
 
