@@ -81,7 +81,7 @@ def build(
     warn_of_races(module, stacklevel=3)
     symbolic = any(is_family(func) for _, func in module.entries)
     builder, options = _builder(chosen.name), (check, recipes, pipeline, database)
-    return Request(chosen, builder, *options, Caches.of(cache, symbolic)).library(module)
+    return Request(chosen, builder, *options, Caches.of(bool(cache), symbolic)).library(module)
 
 
 class Request(NamedTuple):

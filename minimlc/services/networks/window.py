@@ -39,26 +39,30 @@ class Window(NamedTuple):
         return tuple((k - 1) * d + 1 for k, d in zip(self.size, self.apart, strict=True))
 
 
+def _sizes(value: object, counts: set[int], name: str, least: int | None) -> Sizes:
+    """As many integers as one of `counts`, none of them below `least`."""
+    sizes = sizes_of(value, name)
+    if len(sizes) not in counts or (least is not None and min(sizes) < least):
+        number = " or ".join(map(str, sorted(counts)))
+        bound = "" if least is None else f" >= {least}"
+        what = "an integer" if counts == {1} else f"{number} integers"
+        refuse(f"{name} is {what}{bound}, got {value!r}", "E204")
+    return sizes
+
+
 def sizes_along(value: object, count: int, name: str, least: int | None = None) -> Sizes:
     """A size for each of `count` axes; one number stands for all."""
-    sizes = sizes_of(value, name)
-    sizes = sizes * count if len(sizes) == 1 else sizes
-    if len(sizes) != count or (least is not None and min(sizes) < least):
-        bound = "" if least is None else f" >= {least}"
-        refuse(f"{name} is one or {count} integers{bound}, got {value!r}", "E204")
-    return sizes
+    sizes = _sizes(value, {1, count}, name, least)
+    return sizes * count if len(sizes) == 1 else sizes
 
 
 def around_of(padding: object, count: int, least: int | None = None) -> Around:
     """(before, after) of each of `count` axes, from one size, one per axis, or all befores and then
     all afters.
     """
-    sizes = sizes_of(padding, "padding")
-    if len(sizes) == 2 * count:
-        if least is not None and min(sizes) < least:
-            refuse(f"padding is integers >= {least}, got {padding!r}", "E204")
-        return tuple(zip(sizes[:count], sizes[count:], strict=True))
-    return tuple((size, size) for size in sizes_along(padding, count, "padding", least))
+    sizes = _sizes(padding, {1, count, 2 * count}, "padding", least)
+    sizes = sizes * count if len(sizes) == 1 else sizes
+    return tuple(zip(sizes[:count], sizes[-count:], strict=True))
 
 
 def _window(size: object, strides: object, padding: object, dilation: object) -> Window:
@@ -208,8 +212,7 @@ def _conv1d(
     if x.ndim != 3 or w.ndim != 3:
         why = f"x and w have {x.ndim} and {w.ndim} dimension(s), they must have 3"
         refuse(f"{why}: (batch, channels, length) and (outputs, inputs, length)")
-    ends = sizes_of(padding, "padding")
-    left, right = ends * 2 if len(ends) == 1 else ends
+    ((left, right),) = around_of(padding, 1, 0)
     result = conv2d(
         expand_dims(x, axis=2),
         expand_dims(w, axis=2),
