@@ -15,9 +15,9 @@ from minimlc.recipes.views import (
     vector_registers,
 )
 
-# The facts of the decisions below. "x 1.2" is how much longer the worst layer of ResNet-18 or
-# MobileNet took without the rule, where that was more than timing errors of 5 % (Zen 3, 16 vector
-# registers of 8 floats, one thread).
+# The facts of the decisions below. "x 1.2" is how much longer a layer took without the rule, the
+# worst of 14 layers, where that was more than timing errors of 5 to 10 % (Zen 3, one thread, 16
+# vector registers of 8 floats).
 
 LEAST_STRAIGHT = 4
 """Minimum products of a sum in straight code, without which a loop's counter is felt."""
